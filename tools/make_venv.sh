@@ -116,8 +116,8 @@ find_python() { # sets python
 
 check_disk() {
     free=$(df -Pk . | awk 'NR == 2 { for (i = 2; i <= NF; i++) if ($i ~ /%$/) { print $(i - 1); exit } }')
-    [ "${free:-9999999}" -ge 2000000 ] ||
-        fail "only $((free / 1000)) MB are free on this disk and .venv needs 2,000 (about 8,000 where PyTorch comes with CUDA); free some and try again."
+    [ "${free:-9999999}" -ge 3000000 ] ||
+        fail "only $((free / 1000)) MB are free on this disk and .venv needs 3,000 (about 9,000 where PyTorch comes with CUDA); free some and try again."
 }
 
 pip_install() {
@@ -138,8 +138,9 @@ explain_pip() {
         fail "the package index's certificate was refused; behind a proxy set PIP_CERT to its certificate file and try again: $more"
     elif grep -qiE "NewConnectionError|NameResolutionError|Failed to establish|Max retries|Connection broken|Connection reset|ReadTimeout|ConnectTimeout|timed out|ProxyError|Network is unreachable" $log; then
         fail "pip could not reach its package index; check the network (behind a proxy: HTTPS_PROXY) and try again: $more"
-    elif missing=$(grep -m1 "No matching distribution found for" $log); then
-        fail "pip found no ${missing##*found for } for Python $version on $(uname -sm); name another Python (make PYTHON=/path/to/python3.11), or connect the machine if it is offline: $more"
+    elif missing=$(grep -m1 -E "No matching distribution found for|requested \(constraint\)" $log); then
+        missing=${missing##*found for }
+        fail "pip found no ${missing##*(constraint) } for Python $version on $(uname -sm); connect the machine if it is offline, or name another Python (make PYTHON=/path/to/python3.11): $more"
     fi
     grep "^ERROR" $log | tail -n 3 >&2 || true
     fail "pip failed; its last lines are above, and $more"
