@@ -140,6 +140,8 @@ def main() -> None:
     options = parser.parse_args()
 
     paths = [path.resolve() for path in options.notebooks] or all_notebooks()
+    if not paths:
+        sys.exit("There is no notebook in notebooks/.")
     for path in paths:
         if not path.is_file():
             sys.exit(f"There is no notebook {shown(path)}.")

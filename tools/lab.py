@@ -77,11 +77,12 @@ def main() -> None:
         f"--ServerApp.ip={HOST}",
         f"--ServerApp.port={port}",
         "--MultiKernelManager.default_kernel_name=python3",
+        "--log-level=WARN",  # what stays is the address to open
     ]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         # A container's root has no browser; the address to open is printed.
         command += ["--allow-root", "--no-browser"]
-    sys.stdout.flush()
+    print("Starting JupyterLab on the first lesson; Ctrl-C here stops it.", flush=True)
     os.execve(sys.executable, command, environment())
 
 
