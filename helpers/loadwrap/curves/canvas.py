@@ -1,0 +1,179 @@
+"""A white sheet to draw lines and words on, and its PNG.
+
+Straight on matplotlib's Agg renderer, below figures and axes: nothing here reads or sets
+pyplot's state, the user's rcParams or their backend, and a redraw costs a few milliseconds.
+All lengths are CSS pixels, y grows upwards.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from matplotlib.backends.backend_agg import RendererAgg
+from matplotlib.colors import to_rgb
+from matplotlib.font_manager import FontProperties, findfont, get_font
+from matplotlib.path import Path
+from matplotlib.transforms import Bbox, IdentityTransform
+from numpy.typing import NDArray
+from PIL import Image
+
+Box = tuple[float, float, float, float]
+"""Left, bottom, right, top."""
+
+_FAMILY = "DejaVu Sans"  # comes with matplotlib
+_IDENTITY = IdentityTransform()
+
+
+class Canvas:
+    """A drawing of ``width`` by ``height`` CSS pixels.
+
+    Args:
+        width: Width in CSS pixels.
+        height: Height in CSS pixels.
+        scale: Device pixels per CSS pixel; 2 is sharp on the screens of today.
+    """
+
+    def __init__(self, width: int, height: int, scale: float = 1.0) -> None:
+        self.width, self.height, self.scale = width, height, scale
+        # At 72 dpi a point, Agg's unit of width and type size, is a pixel.
+        self._agg: Any = RendererAgg(round(width * scale), round(height * scale), 72 * scale)
+        self.box((0, 0, width, height), "white")
+
+    def box(self, box: Box, color: str, alpha: float = 1.0) -> None:
+        """Fills a rectangle."""
+        left, bottom, right, top = box
+        corners = [(left, bottom), (right, bottom), (right, top), (left, top), (left, bottom)]
+        gc = self._agg.new_gc()
+        gc.set_linewidth(0)
+        rgba = (*to_rgb(color), alpha)
+        self._agg.draw_path(gc, Path(np.array(corners) * self.scale), _IDENTITY, rgba)
+
+    def line(
+        self,
+        x: Sequence[float] | NDArray[np.float64],
+        y: Sequence[float] | NDArray[np.float64],
+        color: str,
+        *,
+        width: float = 1.0,
+        alpha: float = 1.0,
+        dashes: Sequence[float] | None = None,
+        clip: Box | None = None,
+    ) -> None:
+        """Draws a polyline ``[n]``, broken where a coordinate is NaN."""
+        points = np.column_stack([x, y]) * self.scale
+        if len(points) < 2:
+            return
+        gc = self._context(color, width, alpha)
+        gc.set_capstyle("butt" if dashes else "round")
+        gc.set_joinstyle("round")
+        if dashes is not None:
+            gc.set_dashes(0, list(dashes))
+        if clip is not None:
+            left, bottom, right, top = (edge * self.scale for edge in clip)
+            gc.set_clip_rectangle(Bbox([[left, bottom], [right, top]]))
+        self._agg.draw_path(gc, Path(points), _IDENTITY, None)
+
+    def dot(self, x: float, y: float, color: str, radius: float = 2.0) -> None:
+        """Draws a filled disc."""
+        circle = Path.circle((x * self.scale, y * self.scale), radius * self.scale)
+        gc = self._context(color, 0, 1)
+        self._agg.draw_path(gc, circle, _IDENTITY, (*to_rgb(color), 1.0))
+
+    def text(
+        self,
+        x: float,
+        y: float,
+        words: str,
+        color: str = "black",
+        *,
+        size: float = 11,
+        bold: bool = False,
+        across: str = "left",
+        upright: bool = False,
+    ) -> None:
+        """Writes one line of text, centred on ``y``.
+
+        Args:
+            x: Where the text begins, is centred or ends, by ``across``.
+            y: The middle of the line.
+            words: What to write; ``$`` means a dollar.
+            color: The colour.
+            size: The type size.
+            bold: Whether in bold.
+            across: ``"left"``, ``"center"`` or ``"right"``.
+            upright: Turned by a right angle, reading upwards, centred on ``y``.
+        """
+        words = _printable(words, bold)
+        font = _font(size, bold)
+        wide, _, _ = self._agg.get_text_width_height_descent(words, font, False)
+        wide /= self.scale
+        gc = self._context(color, 1, 1)
+        # The middle of small letters and digits, so that a line of text sits still.
+        middle = 0.36 * size
+        if upright:
+            px, py = x + middle, y - wide / 2
+        else:
+            px = x - {"left": 0.0, "center": wide / 2, "right": wide}[across]
+            py = y - middle
+        place = px * self.scale, (self.height - py) * self.scale
+        self._agg.draw_text(gc, *place, words, font, 90 if upright else 0)
+
+    def text_width(self, words: str, *, size: float = 11, bold: bool = False) -> float:
+        """Returns how wide a text will be, in CSS pixels."""
+        font = _font(size, bold)
+        wide, _, _ = self._agg.get_text_width_height_descent(
+            _printable(words, bold), font, False
+        )
+        return float(wide) / self.scale
+
+    def snapshot(self) -> Any:
+        """Returns the present state of the sheet, for :meth:`restore`."""
+        whole = Bbox([[0, 0], [self.width * self.scale, self.height * self.scale]])
+        return self._agg.copy_from_bbox(whole)
+
+    def restore(self, snapshot: Any) -> None:
+        """Makes the sheet what it was."""
+        self._agg.restore_region(snapshot)
+
+    def png(self, *, small: bool = False) -> bytes:
+        """Returns the sheet as PNG.
+
+        Args:
+            small: Take the time to make it small (64 colours), for a figure that stays.
+        """
+        size = round(self.width * self.scale), round(self.height * self.scale)
+        image = Image.frombuffer("RGBA", size, self._agg.buffer_rgba(), "raw", "RGBA", 0, 1)
+        image = image.convert("RGB")
+        out = io.BytesIO()
+        if small:
+            image = image.quantize(64, dither=Image.Dither.NONE)
+            image.save(out, "PNG", optimize=True)
+        else:
+            image.save(out, "PNG", compress_level=1)
+        return out.getvalue()
+
+    def _context(self, color: str, width: float, alpha: float) -> Any:
+        gc = self._agg.new_gc()
+        gc.set_foreground((*to_rgb(color), alpha), isRGBA=True)
+        gc.set_linewidth(width)
+        gc.set_antialiased(True)
+        return gc
+
+
+@lru_cache(maxsize=32)
+def _font(size: float, bold: bool) -> FontProperties:
+    return FontProperties(family=_FAMILY, size=size, weight="bold" if bold else "normal")
+
+
+@lru_cache(maxsize=256)
+def _printable(words: str, bold: bool) -> str:
+    """Replaces what the font lacks (matplotlib would warn at each redraw) and line breaks."""
+    words = " ".join(words.split())
+    if words.isascii():
+        return words
+    font = get_font(findfont(_font(11, bold)))
+    return "".join(c if font.get_char_index(ord(c)) else "?" for c in words)

@@ -1,0 +1,217 @@
+"""The figure that grows while a job runs."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from .axes import Span, grown, padded, round_up
+from .canvas import Canvas
+from .columns import Columns
+from .display import Handle
+from .scene import (
+    GREY,
+    INK,
+    Frame,
+    Stroke,
+    columns_of,
+    draw_frame,
+    draw_strokes,
+    extent,
+    strokes_of,
+)
+from .store import Curves, unknown_metric
+
+WIDTH, HEIGHT = 720, 320
+_BOX = (62.0, 44.0, 616.0, 270.0)
+_INTERVAL_S = 0.33
+_SHARE = 0.03
+_MOST_UPDATES = 600
+_FINE = 2048
+
+
+class LiveFigure:
+    """Curves of one metric, one line a rank, redrawn in place in a notebook.
+
+    Outside a notebook it draws nothing until asked (:meth:`png`, :meth:`save`).
+
+    Args:
+        metric: The metric to draw, such as ``"loss"``.
+        title: What the figure is of, such as ``"train.py"``.
+        resumed_at: The step of a dashed vertical line.
+        predicted: The value of a dotted horizontal line.
+
+    Example:
+        >>> from loadwrap.curves.figure import LiveFigure
+        >>> from loadwrap.curves.store import Curves
+        >>> curves = Curves()
+        >>> curves.extend(0, "loss", [0, 1, 2], [2.3, 1.1, 0.4])
+        >>> figure = LiveFigure("loss", "train.py")
+        >>> figure.finish(curves, "finished after 2 s")
+        >>> figure.png()[:4]
+        b'\\x89PNG'
+    """
+
+    def __init__(
+        self,
+        metric: str,
+        title: str,
+        resumed_at: float | None = None,
+        predicted: float | None = None,
+    ) -> None:
+        self.metric, self.title = metric, title
+        self.resumed_at, self.predicted = resumed_at, predicted
+        self.updates = 0
+        self._handle = Handle(f"<figure of {metric}>", WIDTH, HEIGHT)
+        self._canvas: Canvas | None = None
+        self._frame: Frame | None = None
+        self._scaffold: Any = None
+        self._png = b""
+        self._began = time.monotonic()
+        self._due_at = 0.0
+        self._cost = 0.0
+
+    def due(self) -> bool:
+        """Returns whether it is time for another redraw.
+
+        At most three a second, less where drawing would take more than 3 % of the time, and
+        ever fewer as the run grows older: 600 in the first ten minutes, 100 more in a day.
+        """
+        return time.monotonic() >= self._due_at
+
+    def draw(self, curves: Curves, status_text: str) -> None:
+        """Redraws the figure with what the curves hold now."""
+        before = time.thread_time()
+        strokes = self._strokes(curves, fine=False)
+        if self._canvas is None:
+            self._canvas = Canvas(WIDTH, HEIGHT)
+        frame = self._live_frame(strokes)
+        if frame is None:
+            self._waiting(self._canvas, curves, status_text, over=False)
+        else:
+            if frame != self._frame:
+                self._canvas.box((0, 0, WIDTH, HEIGHT), "white")
+                draw_frame(self._canvas, frame)
+                self._scaffold, self._frame = self._canvas.snapshot(), frame
+            else:
+                self._canvas.restore(self._scaffold)
+            draw_strokes(self._canvas, frame, strokes)
+            self._write_title(self._canvas, status_text)
+        png = self._canvas.png()
+        if png != self._png:
+            self._png = png
+            self._handle.show(png, self.describe(curves))
+            self.updates += 1
+        self._plan(time.thread_time() - before)
+
+    def finish(self, curves: Curves, status_text: str) -> None:
+        """Draws the figure that stays: whole range, twice as sharp, small in bytes."""
+        canvas = Canvas(WIDTH, HEIGHT, scale=2)
+        strokes = self._strokes(curves, fine=True)
+        spans = extent(strokes, self.resumed_at, self.predicted)
+        if spans is None:
+            self._waiting(canvas, curves, status_text, over=True)
+        else:
+            frame = self._frame_of(padded(*spans[0], 0.015), padded(*spans[1]))
+            draw_frame(canvas, frame)
+            draw_strokes(canvas, frame, strokes)
+            self._write_title(canvas, status_text)
+        self._png = canvas.png(small=True)
+        self._handle.show(self._png, self.describe(curves))
+
+    def png(self) -> bytes:
+        """Returns the picture last drawn, as PNG; empty before the first."""
+        return self._png
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Writes the picture last drawn as a PNG file and returns its path."""
+        target = Path(path)
+        target.write_bytes(self._png)
+        return target
+
+    def describe(self, curves: Curves) -> str:
+        """Returns one line of text that says what the figure shows, without measured values."""
+        series = curves.series(self.metric)
+        if not series:
+            return f"{self.metric}: no record."
+        columns = [one.columns() for one in series.values()]
+        first = min(c.first_step for c in columns if c.first_step is not None)
+        last = max(c.last_step for c in columns if c.last_step is not None)
+        if len(series) == 1:
+            text = f"{self.metric} of rank {next(iter(series))}, steps {first} to {last}"
+        else:
+            text = (
+                f"{self.metric} of {len(series)} ranks, steps {first} to {last}: "
+                "one thin line per rank, bold black their mean"
+            )
+        if self.resumed_at is not None:
+            text += f"; dashed: resumed at step {self.resumed_at:g}"
+        if self.predicted is not None:
+            text += f"; dotted: predicted {self.predicted:.3g}"
+        return text + "."
+
+    def _strokes(self, curves: Curves, *, fine: bool) -> list[Stroke]:
+        series = curves.series(self.metric)
+        mean = curves.live_mean(self.metric) if len(series) > 1 else None
+        if not fine:
+            return strokes_of(columns_of(series), mean.columns() if mean else None)
+        detailed = {}
+        for rank, one in series.items():
+            detailed[rank] = Columns(_FINE)
+            detailed[rank].add(one.steps, one.values)
+        mean_columns = Columns(_FINE)
+        if mean is not None:
+            mean_columns.add(mean.steps, mean.values)
+        return strokes_of(detailed, mean_columns if mean is not None else None)
+
+    def _frame_of(self, x: Span, y: Span) -> Frame:
+        return Frame(_BOX, x, y, self.metric, self.resumed_at, self.predicted)
+
+    def _live_frame(self, strokes: list[Stroke]) -> Frame | None:
+        """Returns limits that hold all there is, the same object's as long as they do."""
+        spans = extent(strokes, self.resumed_at, self.predicted)
+        if spans is None:
+            return None
+        (first, last), values = spans
+        right = first + round_up((last - first) * 1.02)
+        left = first - 0.015 * (right - first)
+        return self._frame_of(
+            (left, right), grown(*values, self._frame.y if self._frame else None)
+        )
+
+    def _waiting(self, canvas: Canvas, curves: Curves, status_text: str, *, over: bool) -> None:
+        self._frame = None
+        canvas.box((0, 0, WIDTH, HEIGHT), "white")
+        words = "waiting for the first record"
+        if over or curves.metrics:
+            words = unknown_metric(self.metric, curves.metrics)
+        canvas.text(WIDTH / 2, HEIGHT / 2, words, GREY, size=13, across="center")
+        self._write_title(canvas, status_text)
+
+    def _write_title(self, canvas: Canvas, status_text: str) -> None:
+        canvas.text(16, HEIGHT - 15, _cut(canvas, self.title, 13, True), INK, size=13, bold=True)
+        canvas.text(16, HEIGHT - 33, _cut(canvas, status_text, 11, False), GREY, size=11)
+
+    def _plan(self, cost: float) -> None:
+        """Decides when the next redraw is due, from what redraws cost and the figure's age."""
+        self._cost = cost if self._cost == 0 else 0.7 * self._cost + 0.3 * cost
+        now = time.monotonic()
+        age = now - self._began
+        interval = max(_INTERVAL_S, self._cost / _SHARE, age / 200)
+        if self.updates >= _MOST_UPDATES:
+            interval = max(interval, age / 20)
+        self._due_at = now + interval
+
+
+def _cut(canvas: Canvas, words: str, size: float, bold: bool) -> str:
+    """Shortens a text to the width of the figure."""
+    room = WIDTH - 32
+    words = " ".join(words.split())
+    if canvas.text_width(words, size=size, bold=bold) <= room:
+        return words
+    words = words[: int(room / (0.45 * size))]
+    while words and canvas.text_width(words + "…", size=size, bold=bold) > room:
+        words = words[:-1]
+    return words + "…"
