@@ -1,0 +1,237 @@
+"""The kernel's end of the warm host: starts it, hands it jobs, hears what became of them.
+
+There is no thread here. The connection is read whenever somebody asks how a job is doing;
+what arrives meanwhile waits in the socket.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .. import folder
+from . import bootstrap, processes, wire
+from .errors import LaunchError
+from .job import Job, RankEnd
+from .options import Launch
+
+# Variables that a library reads when it is loaded: a forked rank would come too late to change
+# them, so a job that has other values gets another host.
+_READ_AT_LOAD = (
+    *("OMP_", "KMP_", "GOMP_", "MKL_", "OPENBLAS_", "BLIS_", "NUMEXPR_", "ATEN_", "ONEDNN_"),
+    *("DNNL_", "TORCH", "PYTORCH", "MALLOC_", "GLIBC_", "LD_", "DYLD_", "PYTHON", "NPY_"),
+    *("LANG", "LC_", "TZ"),
+)
+_READ_LATER = {"PYTHONPATH", "PYTHONUNBUFFERED", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"}
+
+_host: Host | None = None
+
+
+def possible() -> bool:
+    """Tells whether this machine can fork ranks: Linux, and not inside a rank."""
+    return processes.LINUX and "RANK" not in os.environ
+
+
+def warm_up() -> None:
+    """Starts the host in the background, so that it is ready by the first job."""
+    if possible():
+        host_for({**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")})
+
+
+def host_for(environment: Mapping[str, str]) -> Host:
+    """Returns a host whose libraries were loaded under these variables; starts one if need be."""
+    global _host
+    settings = {
+        name: value
+        for name, value in environment.items()
+        if name.startswith(_READ_AT_LOAD) and name not in _READ_LATER
+    }
+    host = _host if _host and _host.owner == os.getpid() else None
+    if host:
+        host.pump()
+    if host is None or host.lost or host.settings != settings:
+        if host and host is _host:
+            host.retire()
+        host = _host = Host(environment, settings)
+    return host
+
+
+class Host:
+    """One host process.
+
+    Attributes:
+        pid: Its process.
+        ready: Whether it has imported torch and takes jobs at once.
+        lost: Whether it has ended.
+        settings: The variables under which its libraries were loaded.
+    """
+
+    def __init__(self, environment: Mapping[str, str], settings: dict[str, str]) -> None:
+        """Starts the process; returns at once, while it imports torch."""
+        self.owner = os.getpid()
+        self.settings = settings
+        self.ready = self.lost = False
+        self.jobs: dict[int, WarmJob] = {}
+        self._numbers = 0
+        self._log = tempfile.TemporaryFile()
+        self._link, theirs = wire.pair()
+        os.set_inheritable(theirs.fileno(), True)
+        env = {
+            name: value
+            for name, value in environment.items()
+            if not name.startswith("PYTEST_") and name != "MPLBACKEND"
+        }
+        self._process = subprocess.Popen(
+            bootstrap.command("host", str(theirs.fileno()), str(os.getpid())),
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+            env=env,
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,  # a stop button signals the kernel's whole group
+        )
+        self.pid = self._process.pid
+        theirs.close()
+        atexit.register(self.retire)
+
+    def start(self, launch: Launch, run: Path) -> WarmJob:
+        """Hands over a job; it starts as soon as the host is ready.
+
+        Raises:
+            LaunchError: The host could not be started; it says what the host said last.
+        """
+        self._numbers += 1
+        job = WarmJob(self, self._numbers)
+        static = launch.alone and not launch.restarts
+        argv = launch.argv("--log-dir", str(run / folder.LOGS), "--redirects", "3")
+        self.jobs[job.number] = job
+        message = {
+            **{"op": "start", "id": job.number, "argv": argv, "static": static},
+            **{"env": {**launch.environment, folder.RUN_ENV: str(run)}},
+            **{"cwd": os.getcwd(), "run": str(run)},
+        }
+        try:
+            self._link.send(message)
+        except OSError:
+            self.pump()
+            raise LaunchError(
+                f"The warm host ended before it took a job: {self.last_words()}. "
+                "warm=False starts without it."
+            ) from None
+        return job
+
+    def stop(self, number: int) -> None:
+        """Asks the host to stop a job."""
+        try:
+            self._link.send({"op": "stop", "id": number})
+        except OSError:
+            self.pump()
+
+    def pump(self, timeout: float = 0.0) -> None:
+        """Takes in what the host has said; waits up to ``timeout`` seconds for a word."""
+        if self.lost or self.owner != os.getpid():
+            return
+        if not select.select([self._link], [], [], timeout)[0]:
+            return
+        messages, _, open_ = self._link.receive()
+        for message in messages:
+            if message["event"] == "ready":
+                self.ready = True
+            elif job := self.jobs.get(message["id"]):
+                job.hear(message)
+        if not open_:
+            self._lose()
+
+    def _lose(self) -> None:
+        """The host is gone, and with it (see ``host.fork``) every rank; nothing may be left."""
+        self.lost = True
+        for job in list(self.jobs.values()):
+            for pid in (*job.ranks.values(), *job.groups):
+                processes.kill_group(pid)
+            if job.agent:
+                processes.kill([job.agent])
+            job.hear({"event": "done", "code": 1})
+        try:
+            self._process.wait(1)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+
+    def discard(self) -> None:
+        """Ends the host now, with every job it has."""
+        self._process.kill()
+        self._lose()
+
+    def last_words(self) -> str:
+        """Returns the last line that the host printed."""
+        self._log.seek(0)
+        lines = self._log.read().decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "it said nothing"
+
+    def retire(self) -> None:
+        """Lets the host go once its jobs are over; at exit it goes at once."""
+        if self.owner != os.getpid() or self.lost:
+            return
+        if self.jobs and not sys.is_finalizing() and any(j.code is None for j in self.jobs.values()):
+            return  # it keeps running for them, and ends with the kernel at the latest
+        self._link.close()
+        self.lost = True
+        try:
+            self._process.wait(2)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+
+
+class WarmJob(Job):
+    """A job of the host's."""
+
+    def __init__(self, host: Host, number: int) -> None:
+        """Belongs to one host, under a number."""
+        super().__init__()
+        self.number = number
+        self.groups: list[int] = []
+        self._host = host
+
+    @property
+    def ready(self) -> bool:
+        """Whether the host takes jobs at once."""
+        return self._host.ready
+
+    def pump(self, timeout: float = 0.0) -> None:
+        """Takes in what the host has said; see ``Job.pump``."""
+        if self._host.owner != os.getpid():  # a fork of the kernel: not its job
+            time.sleep(timeout)
+            return
+        self._host.pump(timeout)
+
+    def stop(self) -> None:
+        """Passes the stop on; a job that the host has not begun yet is over at once."""
+        self.stopping = True
+        self._host.pump()
+        if self._host.ready or len(self._host.jobs) > 1:
+            self._host.stop(self.number)
+        else:  # it still imports torch, and has nothing to lose
+            self._host.discard()
+
+    def hear(self, message: dict[str, Any]) -> None:
+        """Takes in one event of this job."""
+        event = message["event"]
+        if event == "agent":
+            self.agent = message["pid"]
+        elif event == "rank":
+            self.ranks[message["rank"]] = message["pid"]
+            self.groups.append(message["pid"])
+        elif event == "exit":
+            if self.ranks.get(message["rank"]) == message["pid"]:
+                del self.ranks[message["rank"]]
+            self.ends.append(RankEnd(message["rank"], message["code"], message["time_ns"]))
+        elif event == "done":
+            self.code = message["code"]
+            self._host.jobs.pop(self.number, None)

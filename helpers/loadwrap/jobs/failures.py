@@ -1,0 +1,170 @@
+"""Finds the rank that failed first, and says in one sentence what became of it.
+
+When one rank fails, the others fail after it: their peer is gone, or torchrun ends them.
+torchrun notes whole seconds and often names the wrong one. Here each rank's own moment
+decides, to the nanosecond, and errors that only tell of a lost peer come last.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import folder
+from . import cells, processes
+from .errors import JobFailed
+from .job import Job
+from .tracebacks import last_line, last_traceback, users_frames
+
+_PEER = re.compile(
+    r"Connection (closed|reset) by peer|Connection was likely closed|Broken pipe|recvValue failed"
+    r"|Timed out waiting \d+ms for (recv|send)|Socket Timeout|remote process exited"
+    r"|failed to connect to|The client socket has timed out|Application timeout caused pair closure"
+)
+_REPORT = re.compile(
+    r"rank\s+: (?P<rank>\d+) \(local_rank: (?P<local>\d+)\)\s+exitcode\s+: (?P<code>-?\d+) \(pid"
+)
+_NEVER = 1 << 63
+
+
+@dataclass
+class _End:
+    rank: int
+    code: int
+    time_ns: int
+    traceback: str
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Sorts the cause before what it caused."""
+        if self.code == -signal.SIGTERM:
+            return 3, self.time_ns  # torchrun ended it because another had failed
+        if _PEER.search(last_line(self.traceback)):
+            return 2, self.time_ns
+        if self.code == -signal.SIGKILL and self.time_ns == _NEVER:
+            return 1, 0  # killed by Linux, or by torchrun at last: a raised error goes before it
+        return 0, self.time_ns
+
+
+def failure(run: Path, job: Job, ranks: int | None, kills_before: int | None) -> JobFailed:
+    """Returns the exception that tells how a job failed.
+
+    Args:
+        run: The run folder.
+        job: The job, which has ended badly.
+        ranks: How many ranks it had on this machine, where that is known.
+        kills_before: ``processes.out_of_memory_kills()`` from before its start.
+    """
+    ends = [end for end in _ends(run, job) if end.code != 0]
+    if not ends:
+        return _torchrun_failed(run, job)
+    first = min(ends, key=lambda end: end.order)
+    of = f" of {ranks}" if ranks else ""
+    text = cells.translate(users_frames(first.traceback))
+    return JobFailed(
+        f"Rank {first.rank}{of} failed first: {_what(first, kills_before)}{_disk(run, text)}",
+        rank=first.rank,
+        exitcode=first.code,
+        traceback=text,
+        directory=run,
+    )
+
+
+def _what(end: _End, kills_before: int | None) -> str:
+    if end.code < 0:
+        try:
+            name = signal.Signals(-end.code).name
+        except ValueError:
+            name = "an unnamed signal"
+        told = f"killed by signal {-end.code} ({name})"
+        if end.code != -signal.SIGKILL:
+            return told + "."
+        now = processes.out_of_memory_kills()
+        if now is not None and kills_before is not None and now > kills_before:
+            return told + ", because the machine ran out of memory: use fewer ranks, a smaller "\
+                "model or a smaller batch."
+        return told + ": most likely out of memory (fewer ranks or a smaller batch need less)."
+    if end.traceback:
+        return f"{last_line(end.traceback).split(':')[0].strip()}, exit code {end.code}."
+    return f"it left with exit code {end.code} and no traceback."
+
+
+def _disk(run: Path, text: str) -> str:
+    if "No space left on device" in text:
+        return " A disk is full: free some space, or write somewhere else."
+    if "Read-only file system" in text:
+        return " It wrote to a read-only disk: give it a folder that can be written to."
+    return ""
+
+
+def _ends(run: Path, job: Job) -> list[_End]:
+    """Returns how each rank ended, from the best witness there is."""
+    records = {rank: _record(path) for rank, path in folder.rank_files(run / folder.ERRORS).items()}
+    if job.ends:  # warm: the host saw every end; of a restarted rank the last one counts
+        last = {end.rank: end for end in job.ends}
+        locals_ = {rank: rank % max(len(last), 1) for rank in last}
+        return [
+            _End(
+                end.rank,
+                end.code,
+                int(records.get(end.rank, {}).get("time_ns", end.time_ns)),
+                str(records.get(end.rank, {}).get("traceback", ""))
+                or _printed(run, locals_[end.rank])[0],
+            )
+            for end in last.values()
+        ]
+    try:
+        report = (run / folder.AGENT_LOG).read_text(errors="replace")
+    except OSError:
+        report = ""
+    ends = {}
+    for match in _REPORT.finditer(report):
+        text, moment = _printed(run, int(match["local"]))
+        rank = int(match["rank"])
+        ends[rank] = _End(rank, int(match["code"]), moment if text else _NEVER, text)
+    return list(ends.values())
+
+
+def _record(path: Path) -> dict[str, object]:
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _printed(run: Path, local_rank: int) -> tuple[str, int]:
+    """Returns the last traceback a rank printed, and when it printed last (ns)."""
+    files = folder.output_files(run, "stderr").get(local_rank, [])
+    if not files:
+        return "", _NEVER
+    try:
+        with files[-1].open("rb") as file:
+            moment = os.fstat(file.fileno()).st_mtime_ns
+            file.seek(max(0, os.fstat(file.fileno()).st_size - 200_000))
+            return last_traceback(file.read().decode(errors="replace")), moment
+    except OSError:
+        return "", _NEVER
+
+
+def _torchrun_failed(run: Path, job: Job) -> JobFailed:
+    try:
+        lines = (run / folder.AGENT_LOG).read_text(errors="replace").strip().splitlines()
+    except OSError:
+        lines = []
+    said = next((line for line in reversed(lines) if line.strip()), "")
+    code = job.code
+    if code is not None and (code < 0 or code > 128) and "Error" not in said:
+        number = -code if code < 0 else code - 128
+        headline = f"torchrun itself was killed by signal {number}; its ranks were ended with it."
+    elif "EADDRINUSE" in said or "address already in use" in said.lower():
+        headline = f"The port is in use: give another one, or none. torchrun said: {said}"
+    elif said:
+        headline = f"torchrun itself failed (exit code {code}). It said last: {said.strip()}"
+    else:
+        headline = f"torchrun itself ended with exit code {code} and said nothing."
+    return JobFailed(headline, exitcode=code, directory=run)

@@ -1,0 +1,197 @@
+"""Makes a forked process what ``python -u script.py`` would have been, and runs the script.
+
+A process forked from a warm one differs from a fresh interpreter in many small ways. Each is
+put right here, and tested warm against cold. What cannot be put right (a user's file that
+bears the name of a module that is loaded already) is left to a real interpreter: the process
+turns itself into one.
+
+Random state, buffers, handlers, ``sys.path`` and ``__main__`` are set anew; the start method of
+multiprocessing is untouched, because the host is no process of multiprocessing's. The script
+runs at the bottom of this interpreter's stack, so it ends as any script does: exit codes,
+``atexit``, threads and the final clean-up are Python's own.
+
+One thing stays shared: the ranks of one host have one hash seed, so a set of strings has one
+order on all of them, where fresh interpreters would differ.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib.machinery
+import io
+import json
+import os
+import random
+import sys
+import time
+import traceback
+import types
+from typing import Any
+
+from .. import folder
+from . import stacks
+
+_PACKAGE = __name__.split(".")[0]
+
+
+def main(message: dict[str, Any], out: int, err: int, started: frozenset[str]) -> None:
+    """Runs one rank; returns or raises as the script does.
+
+    Args:
+        message: ``words`` (the interpreter, its switches, the script, its arguments), ``env``, ``cwd``.
+        out: Descriptor that becomes standard output.
+        err: Descriptor that becomes standard error.
+        started: The modules that an interpreter has loaded before any script runs.
+    """
+    for standard, descriptor in ((1, out), (2, err)):
+        os.dup2(descriptor, standard)
+        os.close(descriptor)
+    os.chdir(message["cwd"])
+    inherited_path = _entries(os.environ)
+    os.environ.clear()
+    os.environ.update(message["env"])
+    executable, *words = message["words"]
+    switches = [word for word in words[:2] if word in ("-u", "-m")]
+    target, *arguments = words[len(switches) :]
+    as_module = "-m" in switches
+    first = os.getcwd() if as_module else os.path.dirname(os.path.realpath(target))
+    added = [entry for entry in _entries(os.environ) if entry not in inherited_path]
+    if _hides_a_loaded_module([first, *added], started):
+        os.execve(executable, [executable, *words], os.environ)
+    _fresh_streams()
+    _fresh_random_state()
+    _fresh_path(first, inherited_path)
+    stacks.register()
+    _forget_record()
+    for name in [name for name in sys.modules if name.split(".")[0] == _PACKAGE]:
+        del sys.modules[name]  # a user's own loadwrap.py beside the script is found first
+    sys.argv = [target, *arguments]
+    try:
+        _run_module(target) if as_module else _run_script(target)
+    except BaseException as error:
+        if not isinstance(error, SystemExit):
+            _leave_record(error)
+            _hide_our_frames()
+        raise
+
+
+def _entries(environment: Any) -> list[str]:
+    return [entry for entry in environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
+
+
+def _hides_a_loaded_module(folders: list[str], started: frozenset[str]) -> bool:
+    """Tells whether a folder holds a file that a fresh interpreter would import instead of ours."""
+    loaded = {name.split(".")[0] for name in sys.modules} - started - {_PACKAGE, "__main__"}
+    for path in folders:
+        try:
+            names = os.listdir(path)
+        except OSError:
+            continue
+        for name in names:
+            stem, _, suffix = name.partition(".")
+            if stem in loaded and (
+                suffix in ("py", "pyc") or os.path.isfile(os.path.join(path, name, "__init__.py"))
+            ):
+                return True
+    return False
+
+
+def _fresh_streams() -> None:
+    """Standard streams as ``python -u`` has them: nothing is held back, nothing lost in a kill."""
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        old = getattr(sys, name)
+        raw = io.FileIO(number, "w", closefd=False)
+        raw.name = f"<{name}>"
+        encoding, errors = old.encoding, old.errors
+        stream = io.TextIOWrapper(raw, encoding, errors, write_through=True)
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+def _fresh_random_state() -> None:
+    """Every rank would otherwise draw the same "random" numbers, in this job and the next."""
+    random.seed()
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed()
+    if torch := sys.modules.get("torch"):
+        torch.default_generator.seed()
+    if process := sys.modules.get("multiprocessing.process"):
+        process.current_process().authkey = os.urandom(32)
+
+
+def _fresh_path(first: str, inherited: list[str]) -> None:
+    known = [entry for entry in sys.path if entry not in inherited]
+    environment = _entries(os.environ)
+    safe = bool(os.environ.get("PYTHONSAFEPATH"))
+    sys.path[:] = [*([] if safe else [first]), *map(os.path.abspath, environment), *known]
+
+
+def _run_script(target: str) -> None:
+    path = os.path.abspath(target)
+    module = types.ModuleType("__main__")
+    module.__dict__.update(
+        __file__=path,
+        __builtins__=builtins,
+        __loader__=importlib.machinery.SourceFileLoader("__main__", path),
+        __cached__=None,
+    )
+    sys.modules["__main__"] = module
+    with io.open_code(path) as file:
+        code = compile(file.read(), path, "exec", dont_inherit=True)
+    exec(code, module.__dict__)
+
+
+def _run_module(name: str) -> None:
+    import runpy
+
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    runpy._run_module_as_main(name)  # type: ignore[attr-defined]  # what python -m itself calls
+
+
+def _users_part(trace: types.TracebackType | None) -> types.TracebackType | None:
+    """Returns the traceback from the first frame on that is not this library's."""
+    ours = {__file__, sys._getframe().f_code.co_filename, "<string>"}
+    ours.add(os.path.join(os.path.dirname(__file__), "host.py"))
+    while trace and trace.tb_next and trace.tb_frame.f_code.co_filename in ours:
+        trace = trace.tb_next
+    return trace
+
+
+def _hide_our_frames() -> None:
+    """Lets the script's own hook, or Python's, print the exception without our frames."""
+    hook = sys.excepthook
+
+    def without_ours(
+        kind: type[BaseException], error: BaseException, trace: types.TracebackType | None
+    ) -> None:
+        trace = _users_part(trace)
+        hook(kind, error.with_traceback(trace), trace)
+
+    sys.excepthook = without_ours
+
+
+def _forget_record() -> None:
+    """Removes what an earlier attempt of this rank left, before torchrun restarted it."""
+    path = folder.error_file(os.environ[folder.RUN_ENV], int(os.environ["RANK"]))
+    path.unlink(missing_ok=True)
+
+
+def _leave_record(error: BaseException) -> None:
+    """Writes when and how this rank failed: seconds, as torchrun notes them, are too coarse."""
+    record = {
+        "rank": int(os.environ["RANK"]),
+        "time_ns": time.time_ns(),
+        "type": type(error).__name__,
+        "message": str(error),
+        "traceback": "".join(
+            traceback.format_exception(type(error), error, _users_part(error.__traceback__))
+        ),
+    }
+    path = folder.error_file(os.environ[folder.RUN_ENV], record["rank"])
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(record))
+        os.replace(part, path)
+    except OSError:
+        return  # no room for it; the traceback on standard error remains

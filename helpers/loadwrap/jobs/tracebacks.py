@@ -1,0 +1,66 @@
+"""Reads tracebacks that ranks printed: finds the last one and keeps the user's frames."""
+
+from __future__ import annotations
+
+import re
+
+from .stacks import is_users
+
+_START = "Traceback (most recent call last):"
+_CHAINED = (
+    "During handling of the above exception, another exception occurred:",
+    "The above exception was the direct cause of the following exception:",
+)
+# init_process_group installs a hook that puts the rank before each line of a traceback.
+_PREFIX = re.compile(r"^\[(?:rank|default)\d+\]: ?", re.MULTILINE)
+# A log line of torch's C++ side, which may follow the traceback: [W1129 18:50:59.123 …
+_CPP_LOG = re.compile(r"^(?:\[rank\d+\]:)?\[[WIEF]\d{4} .*\n?", re.MULTILINE)
+_FRAME = re.compile(r'  File "(?P<file>.*)", line \d+, in ')
+
+
+def last_traceback(text: str) -> str:
+    """Returns the last traceback in a rank's output, chained ones with it; else "".
+
+    Example:
+        >>> last_traceback("step 1\\nTraceback (most recent call last):\\nKeyError: 'x'\\n")
+        "Traceback (most recent call last):\\nKeyError: 'x'"
+    """
+    text = _CPP_LOG.sub("", _PREFIX.sub("", text))
+    start = text.rfind(_START)
+    if start < 0:
+        return ""
+    while True:
+        before = text[:start].rstrip()
+        if not before.endswith(_CHAINED):
+            return text[start:].rstrip()
+        earlier = text.rfind(_START, 0, start)
+        if earlier < 0:
+            return text[start:].rstrip()
+        start = earlier
+
+
+def last_line(traceback: str) -> str:
+    """Returns the line that names the exception, with the rest of its message after it."""
+    lines = traceback.splitlines()
+    after = max((n for n, line in enumerate(lines) if line.startswith("  ")), default=-1)
+    message = [line for line in lines[after + 1 :] if line.strip()]
+    if message:
+        return "\n".join(message)
+    named = [line for line in lines if line[:1].strip() and line != _START]
+    return named[-1] if named else ""
+
+
+def users_frames(traceback: str) -> str:
+    """Drops the frames of Python's and of installed packages; all stay if none is the user's."""
+    lines = traceback.splitlines()
+    kept: list[str] = []
+    keep, any_of_the_user = True, False
+    for line in lines:
+        if match := _FRAME.match(line):
+            keep = is_users(match["file"])
+            any_of_the_user |= keep
+        elif not line.startswith("  "):
+            keep = True
+        if keep:
+            kept.append(line)
+    return "\n".join(kept) if any_of_the_user else traceback

@@ -1,0 +1,338 @@
+"""``torchrun()`` and ``Run``: the one place that joins jobs and curves."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import views
+from .jobs import client, cold, failures, options, processes, runfolder
+from .jobs.errors import JobFailed, JobStalled, JobStopped, LaunchError
+from .jobs.job import Job
+from .jobs.stalls import Watch
+from .reading import Reader
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_LOOK_EVERY = 0.1  # seconds between two looks at the files of a running job
+_QUIET_END = 30.0  # seconds without a record after which following somebody else's run ends
+
+
+def torchrun(
+    script: str | os.PathLike[str],
+    *arguments: str | os.PathLike[str] | int | float,
+    live: bool = True,
+    warm: bool = True,
+    stall_timeout: float | None = None,
+    pattern: str | None = None,
+    metric: str = "loss",
+    resumed_at: float | None = None,
+    predicted: float | None = None,
+    env: Mapping[str, object] | None = None,
+    runs: str | os.PathLike[str] = "runs",
+    **torchrun_options: object,
+) -> Run:
+    """Starts a real torchrun job and, with ``live``, follows it until it has ended.
+
+    Args:
+        script: The training script, as torchrun takes it.
+        *arguments: The script's own arguments.
+        live: Draw every rank's curve while the job runs (outside a notebook: progress lines)
+            and return when it has ended. Otherwise return at once; see ``Run.wait``.
+        warm: Fork the ranks from a process that has imported torch already. False runs the
+            plain ``torchrun`` command. Both give the same losses to the last bit.
+        stall_timeout: Seconds without ``log`` and without output after which the job is stopped.
+        pattern: A regular expression with named groups (``step``, ``loss``, …) that reads the
+            metrics from each rank's output, for a script that never calls ``log``.
+        metric: Which metric to draw.
+        resumed_at: Step at which the figure has a dashed line.
+        predicted: Value at which the figure has a dotted line.
+        env: More environment variables for the ranks.
+        runs: The folder in which the run's own folder is made.
+        **torchrun_options: torchrun's options with underscores: ``nproc_per_node=4``, ``nnodes=2``,
+            ``max_restarts=1``, …; a switch is given as True.
+
+    Returns:
+        The run: its curves, its output, its folder.
+
+    Raises:
+        LaunchError: The call cannot start a job; it says why, in one sentence.
+        JobFailed: A rank failed; it ends with the first failing rank's traceback.
+        JobStalled: The job was silent for ``stall_timeout`` seconds.
+        JobStopped: The stop button was pressed.
+
+    Example:
+        >>> from loadwrap import torchrun
+        >>> run = torchrun("train.py", "--steps", 60, nproc_per_node=2)  # doctest: +SKIP
+        >>> steps, values = run.curve("loss")[0]  # doctest: +SKIP
+    """
+    if stall_timeout is not None and not stall_timeout > 0:
+        raise LaunchError(f"stall_timeout={stall_timeout} must be a number of seconds above 0.")
+    if "RANK" in os.environ:
+        raise LaunchError("This is a rank of a job already; start jobs from outside of it.")
+    launch = options.check(script, arguments, torchrun_options, env, warm and client.possible())
+    reader = Reader(pattern)  # a pattern that cannot be used is told before anything starts
+    directory = runfolder.make(runs, launch.script)
+    run = Run(directory, reader)
+    run._begin(launch, warm, stall_timeout)
+    run._shown = views.Shown(metric, resumed_at, predicted)
+    return run.follow() if live else run
+
+
+class Run:
+    """One job: while it runs, and for ever after.
+
+    Example:
+        >>> from loadwrap import Run
+        >>> run = Run.open("runs/20260101-120000-train-1a2b")  # doctest: +SKIP
+        >>> run.mean("loss")  # doctest: +SKIP
+    """
+
+    def __init__(self, directory: Path, reader: Reader) -> None:
+        """Use ``torchrun(...)`` or ``Run.open(...)``."""
+        self.directory = directory
+        self._reader = reader.at(directory)
+        self._record: dict[str, Any] = {}
+        self._job: Job | None = None
+        self._watch: Watch | None = None
+        self._stall_timeout: float | None = None
+        self._error: JobFailed | JobStalled | JobStopped | None = None
+        self._shown = views.Shown()
+        self._started = time.monotonic()
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], pattern: str | None = None) -> Run:
+        """Opens a run that was started elsewhere, running or ended.
+
+        Args:
+            path: A run folder, or with ``pattern`` any text file (``slurm-1.out``).
+            pattern: A regular expression with named groups, as for ``torchrun``.
+
+        Raises:
+            LaunchError: There is no such run.
+        """
+        place = Path(path)
+        if not place.exists():
+            raise LaunchError(f"There is no run {path}, looked for in {os.getcwd()}.")
+        if place.is_file() and pattern is None:
+            raise LaunchError(
+                f"{path} is a file: give pattern=r'step (?P<step>\\d+).*loss (?P<loss>\\S+)' or "
+                "the like to read its lines, or name a run folder."
+            )
+        run = cls(place.resolve(), Reader(pattern))
+        run._record = runfolder.read(place) if place.is_dir() else {}
+        if place.is_dir() and not run._record and not (place / "metrics").is_dir() and not pattern:
+            raise LaunchError(f"{path} is not a run folder: it holds neither run.json nor metrics/.")
+        return run
+
+    def _begin(self, launch: options.Launch, warm: bool, stall_timeout: float | None) -> None:
+        forked = warm and launch.forkable and client.possible()
+        self._record = {
+            "command": launch.command,
+            "argv": launch.argv(),
+            "cwd": os.getcwd(),
+            "nproc_per_node": str(launch.options["nproc_per_node"]),
+            "warm": forked,
+            "started": time.time(),
+            "kernel": os.getpid(),
+            "out_of_memory_kills": processes.out_of_memory_kills(),
+        }
+        runfolder.write(self.directory, self._record)
+        self._stall_timeout = stall_timeout
+        try:
+            if forked:
+                host = client.host_for(launch.environment)
+                self._job = host.start(launch, self.directory)
+            else:
+                self._job = cold.start(launch, self.directory)
+        except OSError as error:
+            raise LaunchError(f"torchrun could not be started: {error}.") from None
+        self._watch = Watch(self.directory, self._job)
+
+    @property
+    def command(self) -> str:
+        """The torchrun command line that does the same in a terminal."""
+        return str(self._record.get("command", ""))
+
+    @property
+    def state(self) -> str:
+        """``running``, ``finished``, ``failed``, ``stopped``, or ``unknown`` (its kernel is gone)."""
+        if self._job and "state" not in self._record and self._job.ended:
+            self._settle()
+        if "state" in self._record:
+            return str(self._record["state"])
+        if self._job:
+            return "running"
+        if not self._record:
+            return "unknown"
+        fresh = runfolder.read(self.directory)
+        if "state" in fresh:
+            self._record = fresh
+            return str(fresh["state"])
+        return "running" if processes.alive(int(self._record.get("kernel", 0))) else "unknown"
+
+    @property
+    def starting(self) -> bool:
+        """Whether the job still waits for the process that starts it to be up."""
+        return self._job is not None and not self._job.ready
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks that logged or printed something."""
+        return self._reader.ranks()
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The names of the metrics that were logged."""
+        return tuple(self._reader.read().metrics)
+
+    def curve(self, name: str = "loss") -> dict[int, tuple[np.ndarray, np.ndarray]]:
+        """Returns a metric of every rank that logged it, as far as it has come.
+
+        Args:
+            name: The metric.
+
+        Returns:
+            ``{rank: (steps int64 [n], values float64 [n])}``, exactly the floats that were logged.
+
+        Raises:
+            KeyError: Nobody logged it; the message lists the metrics there are.
+        """
+        return self._reader.read().curve(name)
+
+    def mean(self, name: str = "loss") -> tuple[np.ndarray, np.ndarray]:
+        """Returns a metric's mean over the ranks that logged each step.
+
+        Args:
+            name: The metric.
+
+        Returns:
+            ``(steps int64 [n], values float64 [n])``.
+
+        Raises:
+            KeyError: Nobody logged it; the message lists the metrics there are.
+        """
+        return self._reader.read().mean(name)
+
+    def stdout(self, rank: int = 0) -> str:
+        """Returns what one rank printed; restarted attempts follow one another."""
+        return self._reader.output(rank, "stdout")
+
+    def stderr(self, rank: int = 0) -> str:
+        """Returns what one rank wrote to standard error."""
+        return self._reader.output(rank, "stderr")
+
+    def wait(self) -> Run:
+        """Waits for the end of the job, showing nothing but a stall; returns the run.
+
+        Raises:
+            JobFailed, JobStalled, JobStopped: As ``torchrun`` does.
+        """
+        return self._attend(views.Silent())
+
+    def follow(self) -> Run:
+        """Draws the run below the cell until it has ended; a stop button ends the job.
+
+        A run that was started elsewhere is followed until it ends, until it has logged nothing
+        for half a minute, or until the stop button ends the following (not the run).
+
+        Raises:
+            JobFailed, JobStalled, JobStopped: As ``torchrun`` does.
+        """
+        return self._attend(views.view(self._shown, self.command))
+
+    def stop(self) -> Run:
+        """Stops the job: SIGINT, which a script can handle, then harder; gone within 2 s."""
+        if self._job is None:
+            if self.state == "running":
+                raise LaunchError("This run was started elsewhere; stop it there.")
+            return self
+        if not self._job.ended:
+            self._job.stop()
+            try:
+                self._job.wait(5)
+            except KeyboardInterrupt:
+                self._job.stop()
+                self._job.wait(5)
+        self._settle()
+        return self
+
+    def _attend(self, view: views.View) -> Run:
+        try:
+            view.begin()
+            self._loop(view)
+        except KeyboardInterrupt:
+            if self._job is None:  # only the following stops
+                view.end(self._reader, self)
+                return self
+            self.stop()
+        if self._job:
+            self._settle()
+        self._reader.finish()
+        view.end(self._reader, self)
+        if self._error:
+            raise self._error
+        return self
+
+    def _loop(self, view: views.View) -> None:
+        last_new = time.monotonic()
+        while True:
+            ended = self._job.wait(_LOOK_EVERY) if self._job else self._elsewhere()
+            if self._reader.poll():
+                last_new = time.monotonic()
+            view.show(self._reader, self)
+            if ended:
+                return
+            if self._job is None and time.monotonic() - last_new > _QUIET_END:
+                view.say(f"No new record for {_QUIET_END:.0f} s; run.follow() follows on.")
+                return
+            self._look_for_life(view)
+
+    def _elsewhere(self) -> bool:
+        time.sleep(_LOOK_EVERY)
+        return self.state not in ("running", "unknown")
+
+    def _look_for_life(self, view: views.View) -> None:
+        watch = self._watch
+        if watch is None or self._job is None:
+            return
+        if watch.look():
+            view.say(f"No sign of life for a minute: {watch.report()}.")
+        if self._stall_timeout and watch.silent_for >= self._stall_timeout and self._job.ready:
+            report = watch.report()
+            self._error = JobStalled(
+                f"No rank logged or printed anything for {self._stall_timeout:g} s; the job was "
+                f"stopped. Where they stood: {report}.",
+                report=report,
+                directory=self.directory,
+            )
+            self.stop()
+
+    def _settle(self) -> None:
+        """Writes down, once, how the job ended."""
+        if "state" in self._record or self._job is None:
+            return
+        job, state = self._job, "finished"
+        if self._error is None and job.stopping:
+            self._error, state = JobStopped("The job was stopped; nothing of it is left."), "stopped"
+        elif self._error is None and job.code != 0:
+            nproc = self._record["nproc_per_node"]
+            self._error = failures.failure(
+                self.directory,
+                job,
+                int(nproc) if nproc.isdigit() else None,
+                self._record["out_of_memory_kills"],
+            )
+        if isinstance(self._error, JobFailed | JobStalled):
+            state = "failed"
+        self._record.update(state=state, code=job.code, seconds=time.monotonic() - self._started)
+        runfolder.write(self.directory, self._record)
+
+    def __repr__(self) -> str:
+        words = self._record.get("argv", [])
+        what = next((Path(w).name for w in words if w.endswith(".py")), self.directory.name)
+        return f"Run({what}, {len(self.ranks)} ranks, {self.state})"
