@@ -104,7 +104,7 @@ def main(message: dict[str, Any], link: wire.Link, host: int) -> None:
     for attempt in range(_PORT_TRIES):
         try:
             _torchrun(message)
-            break
+            os._exit(0)  # torchrun has cleaned up; Python's own clean-up would only cost
         except Exception as error:
             taken = "EADDRINUSE" in str(error) or "address already in use" in str(error).lower()
             if not (taken and message["static"] and not agent.groups) or attempt == _PORT_TRIES - 1:

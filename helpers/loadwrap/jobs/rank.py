@@ -7,8 +7,8 @@ turns itself into one.
 
 Random state, buffers, handlers, ``sys.path`` and ``__main__`` are set anew; the start method of
 multiprocessing is untouched, because the host is no process of multiprocessing's. The script
-runs at the bottom of this interpreter's stack, so it ends as any script does: exit codes,
-``atexit``, threads and the final clean-up are Python's own.
+runs at the bottom of this interpreter's stack, so it ends as any script does (``ending.py``):
+exit codes, ``atexit``, threads and the final clean-up are Python's own.
 
 One thing stays shared: the ranks of one host have one hash seed, so a set of strings has one
 order on all of them, where fresh interpreters would differ.
@@ -29,7 +29,7 @@ import types
 from typing import Any
 
 from .. import folder
-from . import stacks
+from . import ending, stacks
 
 _PACKAGE = __name__.split(".")[0]
 
@@ -65,14 +65,18 @@ def main(message: dict[str, Any], out: int, err: int, started: frozenset[str]) -
     _forget_record()
     for name in [name for name in sys.modules if name.split(".")[0] == _PACKAGE]:
         del sys.modules[name]  # a user's own loadwrap.py beside the script is found first
+    loaded = frozenset(sys.modules) - {"__main__"}
     sys.argv = [target, *arguments]
     try:
         _run_module(target) if as_module else _run_script(target)
+    except SystemExit as error:
+        if error.code not in (None, 0):
+            raise
     except BaseException as error:
-        if not isinstance(error, SystemExit):
-            _leave_record(error)
-            _hide_our_frames()
+        _leave_record(error)
+        _hide_our_frames()
         raise
+    ending.leave_if_nothing_is_lost(loaded)
 
 
 def _entries(environment: Any) -> list[str]:
