@@ -5,6 +5,8 @@ That it makes a whole environment is shown by every `make test` in a fresh clone
 
 import os
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -183,6 +185,29 @@ def test_offline_pip_says_what_it_lacks(set_up: SetUp) -> None:
     said = sentence(set_up(PYTHON=sys.executable, PIP_NO_INDEX="1"))
     assert "pip found no setuptools==" in said
     assert "connect the machine" in said
+
+
+def test_an_interrupted_set_up_ends_and_leaves_no_lock(project: Path, bin_folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent_index:
+        silent_index.settimeout(60)
+        port = silent_index.getsockname()[1]
+        set_up = subprocess.Popen(
+            ["/bin/sh", str(project / "tools" / "make_venv.sh")],
+            env={
+                "PATH": str(bin_folder),
+                **NO_NETWORK,
+                "PYTHON": sys.executable,
+                "PIP_INDEX_URL": f"http://127.0.0.1:{port}/simple",
+            },
+            start_new_session=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        with silent_index.accept()[0]:  # pip waits for an answer
+            os.killpg(set_up.pid, signal.SIGINT)
+            assert set_up.wait(timeout=30) != 0
+    assert not (project / ".venv.lock").is_symlink()
+    assert not (project / ".venv" / "made-from").exists()
 
 
 def test_a_lock_left_by_a_killed_set_up_is_taken_over(set_up: SetUp, project: Path) -> None:
