@@ -36,7 +36,7 @@ def grown(low: float, high: float, previous: Span | None) -> Span:
 
 
 def round_up(steps: float) -> float:
-    """Returns the next of 10, 12, 15, 20, 25, 30, 40, 50, 60, 80, 100, 120, …"""
+    """Returns the next of 10, 12, 15, 20, 25, 30, 40, 50, 60, 80, 100, 120 and so on."""
     steps = max(steps, 10)
     decade = 10.0 ** math.floor(math.log10(steps))
     for factor in (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10):
@@ -111,4 +111,5 @@ def ranges(numbers: Sequence[int]) -> str:
             parts[-1][1] = number
         else:
             parts.append([number, number])
-    return ", ".join(f"{a}" if a == b else f"{a}, {b}" if b == a + 1 else f"{a}–{b}" for a, b in parts)
+    joined = {0: "{0}", 1: "{0}, {1}"}
+    return ", ".join(joined.get(b - a, "{0}–{1}").format(a, b) for a, b in parts)

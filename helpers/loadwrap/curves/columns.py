@@ -8,7 +8,7 @@ already is, and drawing costs what the screen is wide, not what the run is long.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,13 +87,22 @@ class Columns:
             part = slice(start, stop)
             self._pieces[-1].add(steps[part], values[part], gaps[part])
 
-    def vertices(self) -> Vertices:
-        """Returns the polyline to draw, at most two points a column."""
+    @property
+    def dense(self) -> bool:
+        """Whether columns hold several records each, so that the line is a band."""
+        return any(piece.shift > 0 for piece in self._pieces)
+
+    def vertices(self, most: int | None = None) -> Vertices:
+        """Returns the polyline to draw, at most two points a column.
+
+        Args:
+            most: Merge columns, for this drawing only, until no piece has more than so many.
+        """
         xs: list[Floats] = []
         ys: list[Floats] = []
         hole = np.array([np.nan])
         for piece in self._pieces:
-            x, y = piece.vertices()
+            x, y = piece.vertices(most or self._limit)
             xs += [x, hole]
             ys += [y, hole]
         if not xs:
@@ -132,12 +141,10 @@ class _Piece:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._shift = 0
+        self.shift = 0
         self._cells = _Cells.empty()
 
-    def add(
-        self, steps: NDArray[np.int64], values: Floats, gaps: NDArray[np.bool_]
-    ) -> None:
+    def add(self, steps: NDArray[np.int64], values: Floats, gaps: NDArray[np.bool_]) -> None:
         if bool(np.any(steps[1:] < steps[:-1])):
             order = np.argsort(steps, kind="stable")
             steps, values, gaps = steps[order], values[order], gaps[order]
@@ -145,11 +152,11 @@ class _Piece:
         low, high = int(steps[0]), int(steps[-1])
         if len(old.first):
             low, high = min(low, int(old.first[0])), max(high, int(old.last[-1]))
-        shift = self._shift
+        shift = self.shift
         while (high >> shift) - (low >> shift) >= self._limit:
             shift += 1
-        if shift > self._shift:
-            self._shift = shift
+        if shift > self.shift:
+            self.shift = shift
             old = old.merged(shift)
         new = _Cells(steps, steps, values, values, values, values, gaps).merged(shift)
         # In order, only the last old column can share its range with the first new one.
@@ -158,9 +165,12 @@ class _Piece:
         else:
             self._cells = old.joined(new).merged(shift)
 
-    def vertices(self) -> tuple[Floats, Floats]:
+    def vertices(self, most: int) -> tuple[Floats, Floats]:
         """Returns up to two points a column, and a hole before each gap."""
-        cells = self._cells
+        cells, shift = self._cells, self.shift
+        while len(cells.first) > most:
+            shift += 1
+            cells = cells.merged(shift)
         n = len(cells.first)
         x = np.empty((n, 3))
         y = np.empty((n, 3))
@@ -194,11 +204,13 @@ class _Cells(NamedTuple):
         return _Cells(steps, steps, values, values, values, values, np.empty(0, bool))
 
     def joined(self, other: _Cells) -> _Cells:
-        return _Cells(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
+        pairs: Any = zip(self, other, strict=True)
+        return _Cells(*(np.concatenate(pair) for pair in pairs))
 
     def ordered(self, shift: int) -> _Cells:
         order = np.argsort(self.first >> shift, kind="stable")
-        return _Cells(*(part[order] for part in self))
+        parts: Any = self
+        return _Cells(*(part[order] for part in parts))
 
     def merged(self, shift: int) -> _Cells:
         """Returns the columns with those that fall into one range made one."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import uuid
+from pathlib import Path
 from typing import Any
 
 
 def in_notebook() -> bool:
     """Returns whether there is a kernel that can show a picture."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return shell is not None and getattr(shell, "kernel", None) is not None
+    return getattr(_shell(), "kernel", None) is not None
 
 
 class Handle:
@@ -45,3 +45,42 @@ class Handle:
             transient={"display_id": self._id},
             **again,
         )
+
+
+class Picture:
+    """A finished figure. As the last value of a cell it shows nothing more."""
+
+    def __init__(self, png: bytes, words: str, alt: str, size: tuple[int, int]) -> None:
+        self._png, self._words, self._alt, self._size = png, words, alt, size
+        self._shown_in = self._show()
+
+    def png(self) -> bytes:
+        """Returns the figure as PNG."""
+        return self._png
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Writes the figure as a PNG file and returns its path."""
+        target = Path(path)
+        target.write_bytes(self._png)
+        return target
+
+    def __repr__(self) -> str:
+        return self._words
+
+    def _ipython_display_(self) -> None:
+        # plot_runs has shown it already in this cell; in a later cell it is asked for again.
+        if _cell() != self._shown_in:
+            self._shown_in = self._show()
+
+    def _show(self) -> int | None:
+        Handle(self._words, *self._size).show(self._png, self._alt)
+        return _cell()
+
+
+def _cell() -> int | None:
+    return getattr(_shell(), "execution_count", None)
+
+
+def _shell() -> Any:
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython is not None else None

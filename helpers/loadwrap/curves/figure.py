@@ -11,17 +11,8 @@ from .axes import Span, grown, padded, round_up
 from .canvas import Canvas
 from .columns import Columns
 from .display import Handle
-from .scene import (
-    GREY,
-    INK,
-    Frame,
-    Stroke,
-    columns_of,
-    draw_frame,
-    draw_strokes,
-    extent,
-    strokes_of,
-)
+from .paint import draw_frame, draw_strokes
+from .scene import GREY, INK, Frame, Stroke, columns_of, extent, strokes_of
 from .store import Curves, unknown_metric
 
 WIDTH, HEIGHT = 720, 320
@@ -33,7 +24,7 @@ _FINE = 2048
 
 
 class LiveFigure:
-    """Curves of one metric, one line a rank, redrawn in place in a notebook.
+    r"""Curves of one metric, one line a rank, redrawn in place in a notebook.
 
     Outside a notebook it draws nothing until asked (:meth:`png`, :meth:`save`).
 
@@ -51,7 +42,7 @@ class LiveFigure:
         >>> figure = LiveFigure("loss", "train.py")
         >>> figure.finish(curves, "finished after 2 s")
         >>> figure.png()[:4]
-        b'\\x89PNG'
+        b'\x89PNG'
     """
 
     def __init__(
@@ -97,7 +88,7 @@ class LiveFigure:
                 self._scaffold, self._frame = self._canvas.snapshot(), frame
             else:
                 self._canvas.restore(self._scaffold)
-            draw_strokes(self._canvas, frame, strokes)
+            draw_strokes(self._canvas, frame, strokes, fine=False)
             self._write_title(self._canvas, status_text)
         png = self._canvas.png()
         if png != self._png:
@@ -167,7 +158,7 @@ class LiveFigure:
         return strokes_of(detailed, mean_columns if mean is not None else None)
 
     def _frame_of(self, x: Span, y: Span) -> Frame:
-        return Frame(_BOX, x, y, self.metric, self.resumed_at, self.predicted)
+        return Frame(_BOX, WIDTH - 4, x, y, self.metric, self.resumed_at, self.predicted)
 
     def _live_frame(self, strokes: list[Stroke]) -> Frame | None:
         """Returns limits that hold all there is, the same object's as long as they do."""
@@ -177,9 +168,7 @@ class LiveFigure:
         (first, last), values = spans
         right = first + round_up((last - first) * 1.02)
         left = first - 0.015 * (right - first)
-        return self._frame_of(
-            (left, right), grown(*values, self._frame.y if self._frame else None)
-        )
+        return self._frame_of((left, right), grown(*values, self._frame.y if self._frame else None))
 
     def _waiting(self, canvas: Canvas, curves: Curves, status_text: str, *, over: bool) -> None:
         self._frame = None
@@ -191,8 +180,10 @@ class LiveFigure:
         self._write_title(canvas, status_text)
 
     def _write_title(self, canvas: Canvas, status_text: str) -> None:
-        canvas.text(16, HEIGHT - 15, _cut(canvas, self.title, 13, True), INK, size=13, bold=True)
-        canvas.text(16, HEIGHT - 33, _cut(canvas, status_text, 11, False), GREY, size=11)
+        room = WIDTH - 32
+        title = canvas.fitting(self.title, room, size=13, bold=True)
+        canvas.text(16, HEIGHT - 15, title, INK, size=13, bold=True)
+        canvas.text(16, HEIGHT - 33, canvas.fitting(status_text, room), GREY)
 
     def _plan(self, cost: float) -> None:
         """Decides when the next redraw is due, from what redraws cost and the figure's age."""
@@ -203,15 +194,3 @@ class LiveFigure:
         if self.updates >= _MOST_UPDATES:
             interval = max(interval, age / 20)
         self._due_at = now + interval
-
-
-def _cut(canvas: Canvas, words: str, size: float, bold: bool) -> str:
-    """Shortens a text to the width of the figure."""
-    room = WIDTH - 32
-    words = " ".join(words.split())
-    if canvas.text_width(words, size=size, bold=bold) <= room:
-        return words
-    words = words[: int(room / (0.45 * size))]
-    while words and canvas.text_width(words + "…", size=size, bold=bold) > room:
-        words = words[:-1]
-    return words + "…"

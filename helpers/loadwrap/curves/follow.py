@@ -130,7 +130,7 @@ def _parse_block(lines: list[bytes]) -> list[dict[str, Any]] | None:
     # Two broken lines can make a whole one together: then there are fewer objects than lines.
     if len(records) != len(lines) or not all(type(record) is dict for record in records):
         return None
-    return records  # type: ignore[no-any-return]
+    return list(records)
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:

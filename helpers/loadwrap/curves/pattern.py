@@ -14,13 +14,14 @@ Paths = Mapping[int, Sequence[str | os.PathLike[str]]]
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 _LINE_ENDS = re.compile(r"[\r\n]+")
 _PREFIX = re.compile(r"\s*\[(?:rank|default)(\d+)\]:\s?")
-_THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:[,_' \u00a0\u2009\u202f]\d{3})+(?:\.\d*)?(?:[eE][+-]?\d+)?")
+_GROUPED = re.compile(r"[+-]?\d{1,3}(?:[,_' \u00a0\u2009\u202f]\d{3})+(?:\.\d*)?(?:[eE][+-]?\d+)?")
+_AROUND = " ,;:()[]{}%'\"=|"
 _CHUNK = 1 << 18
 _LONGEST_LINE = 1 << 16
 
 
 class PatternFollower:
-    """Reads curves out of printed text with a regular expression.
+    r"""Reads curves out of printed text with a regular expression.
 
     Every named group of the pattern that reads as a number is a metric of that name, except
     ``step`` (an integer; thousands separators allowed) and ``rank`` (which overrides the rank
@@ -38,7 +39,7 @@ class PatternFollower:
 
     Example:
         >>> from loadwrap.curves.follow import PatternFollower
-        >>> follower = PatternFollower({0: []}, r"step (?P<step>\\d+).*loss (?P<loss>\\S+)")
+        >>> follower = PatternFollower({0: []}, r"step (?P<step>\d+).*loss (?P<loss>\S+)")
         >>> follower.poll()
         False
     """
@@ -180,24 +181,21 @@ def check_pattern(pattern: str) -> re.Pattern[str]:
 
 
 def _integer(text: str | None) -> int | None:
-    number = _number(text)
-    if number is None or number != number or number - int_or_zero(number):
+    try:
+        number = int(_plain(text or ""))
+    except ValueError:
         return None
-    return int(number)
-
-
-def int_or_zero(number: float) -> int:
-    return int(number) if abs(number) < 2**63 else 0
+    return number if -(2**63) <= number < 2**63 else None
 
 
 def _number(text: str | None) -> float | None:
-    """Reads a number as people print it: ``0.25,``, ``1,234.5``, ``tensor(0.25, ...)``."""
-    if text is None:
-        return None
-    text = text.strip().removeprefix("tensor(").strip(" ,;:()[]{}%'\"=|")
-    if _THOUSANDS.fullmatch(text):
-        text = re.sub(r"[^\d.eE+-]", "", text)
     try:
-        return float(text)
+        return float(_plain(text or ""))
     except ValueError:
         return None
+
+
+def _plain(text: str) -> str:
+    """Returns a number as Python reads it, from ``0.25,``, ``1,234.5`` or ``tensor(0.25, …``."""
+    text = text.strip().removeprefix("tensor(").strip(_AROUND)
+    return re.sub(r"[^\d.eE+-]", "", text) if _GROUPED.fullmatch(text) else text

@@ -7,19 +7,16 @@ that whoever follows it sees whole records in order, whatever else the rank is d
 from __future__ import annotations
 
 import atexit
-import contextlib
 import operator
 import os
-import sys
 import threading
-import time
 from typing import Any
 
 from ..folder import RUN_ENV, metrics_file
+from .sink import Sink, from_environment, tell
 
 _RESERVED = frozenset({"step", "header"})
 _LARGEST = 2**63 - 1
-_LOOK_AGAIN_S = 1.0
 
 
 def log(step: int, **metrics: Any) -> None:
@@ -65,108 +62,7 @@ def dropped() -> int:
     return _sink.dropped if _sink is not None else 0
 
 
-class _Sink:
-    """One rank's file, opened for appending; survives a full disk and a fork."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.dropped = 0
-        self._fd = -1
-        self._identity = (0, 0)
-        self._broken_line = False
-        self._warned = False
-        self._look_at = 0.0
-        self._said_header = False
-        self._lock = threading.Lock()
-
-    def write(self, record: bytes) -> None:
-        """Appends one whole line, in one call so that nothing can come between its bytes."""
-        now = time.monotonic()
-        if now >= self._look_at:
-            with self._lock:
-                if now >= self._look_at:
-                    self._look(now)
-        if self._fd < 0:
-            self.dropped += 1
-            return
-        if self._broken_line:
-            record = b"\n" + record
-        try:
-            written = os.write(self._fd, record)
-        except OSError as error:
-            self._lose(error)
-            return
-        self._broken_line = written != len(record)
-        if self._broken_line:
-            # The next record starts on a line of its own: two records never become one.
-            self._lose(OSError(0, "the disk took only part of the record"))
-
-    def _look(self, now: float) -> None:
-        """Opens the file, or finds that it was deleted under us; about once a second."""
-        self._look_at = now + _LOOK_AGAIN_S
-        try:
-            if self._fd >= 0:
-                status = os.fstat(self._fd)
-                ours = (status.st_dev, status.st_ino) == self._identity
-                if ours and status.st_nlink > 0:
-                    return
-                fd, self._fd = self._fd, -1
-                if ours:  # else somebody closed ours, and the number is another file's now
-                    os.close(fd)
-            # The folder is made for a first record only: one that has gone stays gone.
-            if not self._said_header:
-                os.makedirs(os.path.dirname(self.path), exist_ok=True)
-            fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            status = os.fstat(fd)
-            self._identity = status.st_dev, status.st_ino
-            self._broken_line = _ends_in_mid_line(fd, status.st_size)
-            self._fd = fd
-            if status.st_size == 0 or not self._said_header:
-                self._said_header = True
-                self._write_header()
-        except OSError as error:
-            self._warn(error)
-
-    def _write_header(self) -> None:
-        import json
-        import socket
-
-        header = {
-            "rank": _from_environment("RANK", 0),
-            "local_rank": _from_environment("LOCAL_RANK", 0),
-            "world_size": _from_environment("WORLD_SIZE", 1),
-            "attempt": _from_environment("TORCHELASTIC_RESTART_COUNT", 0),
-            "pid": os.getpid(),
-            "host": socket.gethostname(),
-            "time_ns": time.time_ns(),
-        }
-        line = b"\n" * self._broken_line + json.dumps({"header": header}).encode() + b"\n"
-        self._broken_line = os.write(self._fd, line) != len(line)
-
-    def _lose(self, error: OSError) -> None:
-        self.dropped += 1
-        self._warn(error)
-
-    def _warn(self, error: OSError) -> None:
-        if self._warned:
-            return
-        self._warned = True
-        reason = error.strerror or str(error)
-        _tell(
-            f"loadwrap: could not write {self.path} ({reason}); the training goes on without "
-            "these records: free space on that disk, or choose another folder for the runs."
-        )
-
-    def after_fork(self) -> None:
-        """Gives a forked child (a DataLoader worker) a descriptor and a lock of its own."""
-        self._lock = threading.Lock()
-        self._look_at = 0.0
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-
-_sink: _Sink | None = None
+_sink: Sink | None = None
 _opening = threading.Lock()
 _key_text: dict[str, str] = {}
 _NON_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
@@ -179,20 +75,9 @@ def _open() -> bool:
         return False
     with _opening:
         if _sink is None:
-            path = metrics_file(os.path.abspath(run), _from_environment("RANK", 0))
-            _sink = _Sink(str(path))
+            path = metrics_file(os.path.abspath(run), from_environment("RANK", 0))
+            _sink = Sink(str(path))
     return True
-
-
-def _from_environment(name: str, default: int) -> int:
-    try:
-        return int(os.environ.get(name, default))
-    except ValueError:
-        return default
-
-
-def _ends_in_mid_line(fd: int, size: int) -> bool:
-    return size > 0 and os.pread(fd, 1, size - 1) != b"\n"
 
 
 def _key(name: str) -> str:
@@ -252,11 +137,6 @@ def _what(value: Any) -> str:
     return text if len(text) <= 40 else f"{type(value).__name__} {text[:37]}..."
 
 
-def _tell(sentence: str) -> None:
-    with contextlib.suppress(Exception):  # a closed stderr must not end a training either
-        sys.stderr.write(sentence + "\n")
-
-
 def _forget_descriptor() -> None:
     global _opening
     _opening = threading.Lock()
@@ -270,4 +150,4 @@ os.register_at_fork(after_in_child=_forget_descriptor)
 @atexit.register
 def _report_dropped() -> None:
     if _sink is not None and _sink.dropped:
-        _tell(f"loadwrap: {_sink.dropped} records are missing from {_sink.path}.")
+        tell(f"loadwrap: {_sink.dropped} records are missing from {_sink.path}.")

@@ -9,7 +9,7 @@ _LONGEST_LINE = 1 << 20
 
 
 class Tail:
-    """Follows one growing file, which may not exist yet, shrink, or be replaced.
+    r"""Follows one growing file, which may not exist yet, shrink, or be replaced.
 
     The file is opened anew for each look: a shared disk (NFS) then shows what other machines
     have appended, and no descriptor is held.
@@ -17,7 +17,7 @@ class Tail:
     Args:
         path: The file.
         ends: The bytes that end a line, as a translation for ``bytes.translate`` sees them:
-            ``b"\\n"``, or ``b"\\n\\r"`` for the output of progress bars.
+            ``b"\n"``, or ``b"\n\r"`` for the output of progress bars.
     """
 
     def __init__(self, path: str | os.PathLike[str], ends: bytes = b"\n") -> None:
