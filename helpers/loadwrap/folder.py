@@ -66,8 +66,8 @@ def output_files(run: str | os.PathLike[str], stream: str) -> dict[int, list[Pat
         if attempt.isdigit() and local_rank.isdigit():
             found.append((int(local_rank), int(attempt), path))
     files: dict[int, list[Path]] = {}
-    for local_rank, _, path in sorted(found):
-        files.setdefault(local_rank, []).append(path)
+    for rank, _, path in sorted(found):
+        files.setdefault(rank, []).append(path)
     return files
 
 

@@ -126,7 +126,9 @@ class Run:
         run = cls(place.resolve(), Reader(pattern))
         run._record = runfolder.read(place) if place.is_dir() else {}
         if place.is_dir() and not run._record and not (place / "metrics").is_dir() and not pattern:
-            raise LaunchError(f"{path} is not a run folder: it holds neither run.json nor metrics/.")
+            raise LaunchError(
+                f"{path} is not a run folder: it holds neither run.json nor metrics/."
+            )
         return run
 
     def _begin(self, launch: options.Launch, warm: bool, stall_timeout: float | None) -> None:
@@ -160,7 +162,7 @@ class Run:
 
     @property
     def state(self) -> str:
-        """``running``, ``finished``, ``failed``, ``stopped``, or ``unknown`` (its kernel is gone)."""
+        """``running``, ``finished``, ``failed``, ``stopped``; ``unknown`` if its kernel is gone."""
         if self._job and "state" not in self._record and self._job.ended:
             self._settle()
         if "state" in self._record:
@@ -306,7 +308,7 @@ class Run:
             report = watch.report()
             self._error = JobStalled(
                 f"No rank logged or printed anything for {self._stall_timeout:g} s; the job was "
-                f"stopped. Where they stood: {report}.",
+                "stopped. Where they stood:",
                 report=report,
                 directory=self.directory,
             )
@@ -318,7 +320,10 @@ class Run:
             return
         job, state = self._job, "finished"
         if self._error is None and job.stopping:
-            self._error, state = JobStopped("The job was stopped; nothing of it is left."), "stopped"
+            self._error, state = (
+                JobStopped("The job was stopped; nothing of it is left."),
+                "stopped",
+            )
         elif self._error is None and job.code != 0:
             nproc = self._record["nproc_per_node"]
             self._error = failures.failure(

@@ -129,7 +129,9 @@ def print_outputs(reader: Reader) -> None:
         for line in lines[-_MOST_LINES:]:
             print(f"[rank {rank}] {line}")
         if len(lines) > _MOST_LINES:
-            print(f"[rank {rank}] … the last {_MOST_LINES} of {len(lines)} lines: run.stdout({rank})")
+            print(
+                f"[rank {rank}] … the last {_MOST_LINES} of {len(lines)} lines: run.stdout({rank})"
+            )
     sys.stdout.flush()
 
 

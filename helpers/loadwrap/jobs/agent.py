@@ -128,15 +128,16 @@ def _become(message: dict[str, Any]) -> None:
 
 def _fork_instead(agent: _Agent) -> None:
     import torch.distributed.elastic.multiprocessing.api as api
+    from torch.distributed.elastic.multiprocessing.subprocess_handler import SubprocessHandler
 
-    class Handler(api.SubprocessHandler):
+    class Handler(SubprocessHandler):
         def _popen(self, args: tuple[str, ...], env: dict[str, str]) -> Any:
             out = self._stdout.fileno() if self._stdout else 1
             err = self._stderr.fileno() if self._stderr else 2
             return agent.popen(args, env, out, err)
 
     # Called with the keywords of get_subprocess_handler, which are those of the class.
-    api.get_subprocess_handler = Handler
+    vars(api)["get_subprocess_handler"] = Handler
 
 
 def _torchrun(message: dict[str, Any]) -> None:

@@ -179,7 +179,11 @@ class Host:
         """Lets the host go once its jobs are over; at exit it goes at once."""
         if self.owner != os.getpid() or self.lost:
             return
-        if self.jobs and not sys.is_finalizing() and any(j.code is None for j in self.jobs.values()):
+        if (
+            self.jobs
+            and not sys.is_finalizing()
+            and any(j.code is None for j in self.jobs.values())
+        ):
             return  # it keeps running for them, and ends with the kernel at the latest
         self._link.close()
         self.lost = True

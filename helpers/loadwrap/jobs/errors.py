@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 
@@ -58,7 +59,7 @@ class JobFailed(_Told, RuntimeError):
         self.exitcode = exitcode
         self.traceback = traceback
         self.directory = directory
-        where = f"Everything it wrote is in {directory}" if directory else ""
+        where = f"Everything it wrote is in {os.path.relpath(directory)}" if directory else ""
         super().__init__("\n".join(part for part in (headline, where, traceback.rstrip()) if part))
 
 

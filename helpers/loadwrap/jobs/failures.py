@@ -13,6 +13,7 @@ import re
 import signal
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from .. import folder
 from . import cells, processes
@@ -85,8 +86,10 @@ def _what(end: _End, kills_before: int | None) -> str:
             return told + "."
         now = processes.out_of_memory_kills()
         if now is not None and kills_before is not None and now > kills_before:
-            return told + ", because the machine ran out of memory: use fewer ranks, a smaller "\
+            return (
+                told + ", because the machine ran out of memory: use fewer ranks, a smaller "
                 "model or a smaller batch."
+            )
         return told + ": most likely out of memory (fewer ranks or a smaller batch need less)."
     if end.traceback:
         return f"{last_line(end.traceback).split(':')[0].strip()}, exit code {end.code}."
@@ -129,7 +132,7 @@ def _ends(run: Path, job: Job) -> list[_End]:
     return list(ends.values())
 
 
-def _record(path: Path) -> dict[str, object]:
+def _record(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text())
     except (OSError, ValueError):

@@ -227,7 +227,9 @@ class _Host:
         ours = {job.agent for job in self.jobs.values()}
         ours.update(pid for job in self.jobs.values() for pid in job.ranks)
         table = processes.parents()
-        orphans = [pid for pid, parent in table.items() if parent == os.getpid() and pid not in ours]
+        orphans = [
+            pid for pid, parent in table.items() if parent == os.getpid() and pid not in ours
+        ]
         for pid in orphans:
             if processes.environment(pid).get(folder.RUN_ENV) == job.run:
                 processes.kill([*processes.descendants(pid, table), pid])

@@ -124,7 +124,8 @@ def _check_options(options: Mapping[str, object]) -> dict[str, str | bool]:
     for given, value in options.items():
         name = _SHORT.get(given, given)
         if name not in OPTIONS:
-            near = difflib.get_close_matches(name, OPTIONS, n=1)
+            near = [option for option in OPTIONS if name and option.startswith(name)]
+            near = near or difflib.get_close_matches(name, OPTIONS, n=1)
             hint = f"; did you mean {near[0]}=?" if near else "; `torchrun --help` lists them."
             raise LaunchError(f"torchrun has no option {given}={hint}")
         if name in _OURS:
@@ -240,4 +241,6 @@ def _kernels_own(name: str) -> bool:
 def torchrun_command() -> list[str]:
     """Returns the words that start torchrun with this interpreter."""
     beside = os.path.join(os.path.dirname(sys.executable), "torchrun")
-    return [beside] if os.access(beside, os.X_OK) else [sys.executable, "-m", "torch.distributed.run"]
+    return (
+        [beside] if os.access(beside, os.X_OK) else [sys.executable, "-m", "torch.distributed.run"]
+    )

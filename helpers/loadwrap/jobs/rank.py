@@ -38,7 +38,7 @@ def main(message: dict[str, Any], out: int, err: int, started: frozenset[str]) -
     """Runs one rank; returns or raises as the script does.
 
     Args:
-        message: ``words`` (the interpreter, its switches, the script, its arguments), ``env``, ``cwd``.
+        message: ``words`` (interpreter, switches, script, arguments), ``env``, ``cwd``.
         out: Descriptor that becomes standard output.
         err: Descriptor that becomes standard error.
         started: The modules that an interpreter has loaded before any script runs.
@@ -182,8 +182,9 @@ def _forget_record() -> None:
 
 def _leave_record(error: BaseException) -> None:
     """Writes when and how this rank failed: seconds, as torchrun notes them, are too coarse."""
+    rank = int(os.environ["RANK"])
     record = {
-        "rank": int(os.environ["RANK"]),
+        "rank": rank,
         "time_ns": time.time_ns(),
         "type": type(error).__name__,
         "message": str(error),
@@ -191,7 +192,7 @@ def _leave_record(error: BaseException) -> None:
             traceback.format_exception(type(error), error, _users_part(error.__traceback__))
         ),
     }
-    path = folder.error_file(os.environ[folder.RUN_ENV], record["rank"])
+    path = folder.error_file(os.environ[folder.RUN_ENV], rank)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part")

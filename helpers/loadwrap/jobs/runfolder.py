@@ -34,7 +34,9 @@ def make(runs: str | os.PathLike[str], script: str) -> Path:
             (path / part).mkdir(parents=True)
         free = shutil.disk_usage(path).free
     except OSError as error:
-        raise LaunchError(f"{_cannot_write(path, error)}; runs=FOLDER puts runs elsewhere.") from None
+        raise LaunchError(
+            f"{_cannot_write(path, error)}; runs=FOLDER puts runs elsewhere."
+        ) from None
     if free < _ROOM:
         shutil.rmtree(path, ignore_errors=True)
         raise LaunchError(

@@ -13,6 +13,7 @@ import re
 import signal
 import sys
 from pathlib import Path
+from typing import TextIO
 
 from .. import folder
 from . import processes
@@ -27,7 +28,9 @@ _WRAPPERS = {
     *("__call__", "_call_impl", "_wrapped_call_impl"),
 }
 
-_file = None  # kept open: faulthandler writes to the descriptor from the signal handler
+_file: TextIO | None = (
+    None  # kept open: faulthandler writes to the descriptor from the signal handler
+)
 
 
 def register() -> None:
@@ -82,11 +85,18 @@ def _where(frames: list[dict[str, str]]) -> str:
     for depth, frame in enumerate(frames):
         if is_users(frame["file"]):
             called = [f["name"] for f in frames[:depth] if f["name"] not in _WRAPPERS]
-            place = f"{os.path.basename(frame['file'])}:{frame['line']}"
-            # The outermost of the called functions is the one that the user's line names.
-            return f"in {called[-1] if called else frame['name']} at {place}"
-    inner = frames[0]
-    return f"in {inner['name']} at {os.path.basename(inner['file'])}:{inner['line']}"
+            # The outermost of the called functions is the one that the user's line names. Python's
+            # own functions (time.sleep) have no frame: then the line itself has to say it.
+            return f"in {called[-1] if called else frame['name']} at {_place(frame)}"
+    return f"in {frames[0]['name']} at {_place(frames[0])}"
+
+
+def _place(frame: dict[str, str]) -> str:
+    from . import cells  # only who reads a stack needs it, not every rank
+
+    if cell := cells.cell_line(frame["file"], int(frame["line"])):
+        return f"{cell[0]}, line {cell[1]}"
+    return f"{os.path.basename(frame['file'])}:{frame['line']}"
 
 
 @functools.cache  # not at import: a rank that only logs need not pay for it

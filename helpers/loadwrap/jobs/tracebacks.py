@@ -22,8 +22,9 @@ def last_traceback(text: str) -> str:
     """Returns the last traceback in a rank's output, chained ones with it; else "".
 
     Example:
-        >>> last_traceback("step 1\\nTraceback (most recent call last):\\nKeyError: 'x'\\n")
-        "Traceback (most recent call last):\\nKeyError: 'x'"
+        >>> printed = ["step 1", "Traceback (most recent call last):", "KeyError: 'x'"]
+        >>> last_traceback(chr(10).join(printed)).splitlines()
+        ['Traceback (most recent call last):', "KeyError: 'x'"]
     """
     text = _CPP_LOG.sub("", _PREFIX.sub("", text))
     start = text.rfind(_START)
