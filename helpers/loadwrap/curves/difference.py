@@ -106,5 +106,5 @@ def curve_of(run: HasCurves, name: object, metric: str) -> dict[int, tuple[Steps
     """Returns a run's curves by rank, or says in which run the metric is missing."""
     try:
         return run.curve(metric)
-    except ValueError as error:
+    except KeyError as error:
         raise ValueError(f"{name}: {error}") from None

@@ -11,9 +11,10 @@ from .axes import Span, grown, padded, round_up
 from .canvas import Canvas
 from .columns import Columns
 from .display import Handle
+from .pace import Pace
 from .paint import draw_frame, draw_strokes
 from .scene import GREY, INK, Frame, Stroke, columns_of, extent, strokes_of
-from .store import Curves, unknown_metric
+from .store import Curves, UnknownMetric
 
 WIDTH, HEIGHT = 720, 320
 _BOX = (62.0, 44.0, 616.0, 270.0)
@@ -30,7 +31,7 @@ class LiveFigure:
 
     Args:
         metric: The metric to draw, such as ``"loss"``.
-        title: What the figure is of, such as ``"train.py"``.
+        title: What the figure is of, such as ``"train.py"``; empty: the progress is its title.
         resumed_at: The step of a dashed vertical line.
         predicted: The value of a dotted horizontal line.
 
@@ -60,6 +61,7 @@ class LiveFigure:
         self._frame: Frame | None = None
         self._scaffold: Any = None
         self._png = b""
+        self._pace = Pace()
         self._began = time.monotonic()
         self._due_at = 0.0
         self._cost = 0.0
@@ -73,14 +75,21 @@ class LiveFigure:
         return time.monotonic() >= self._due_at
 
     def draw(self, curves: Curves, status_text: str) -> None:
-        """Redraws the figure with what the curves hold now."""
+        """Redraws the figure with what the curves hold now.
+
+        Args:
+            curves: The records so far.
+            status_text: How the job stands, such as ``"running · 12 s"``; step, speed, ranks and
+                backend are put before it.
+        """
         before = time.thread_time()
         strokes = self._strokes(curves, fine=False)
+        progress = self._progress(curves, status_text, over=False)
         if self._canvas is None:
             self._canvas = Canvas(WIDTH, HEIGHT)
         frame = self._live_frame(strokes)
         if frame is None:
-            self._waiting(self._canvas, curves, status_text, over=False)
+            self._waiting(self._canvas, curves, progress, over=False)
         else:
             if frame != self._frame:
                 self._canvas.box((0, 0, WIDTH, HEIGHT), "white")
@@ -89,7 +98,7 @@ class LiveFigure:
             else:
                 self._canvas.restore(self._scaffold)
             draw_strokes(self._canvas, frame, strokes, fine=False)
-            self._write_title(self._canvas, status_text)
+            self._write_title(self._canvas, progress)
         png = self._canvas.png()
         if png != self._png:
             self._png = png
@@ -101,14 +110,15 @@ class LiveFigure:
         """Draws the figure that stays: whole range, twice as sharp, small in bytes."""
         canvas = Canvas(WIDTH, HEIGHT, scale=2)
         strokes = self._strokes(curves, fine=True)
+        progress = self._progress(curves, status_text, over=True)
         spans = extent(strokes, self.resumed_at, self.predicted)
         if spans is None:
-            self._waiting(canvas, curves, status_text, over=True)
+            self._waiting(canvas, curves, progress, over=True)
         else:
             frame = self._frame_of(padded(*spans[0], 0.015), padded(*spans[1]))
             draw_frame(canvas, frame)
             draw_strokes(canvas, frame, strokes)
-            self._write_title(canvas, status_text)
+            self._write_title(canvas, progress)
         self._png = canvas.png(small=True)
         self._handle.show(self._png, self.describe(curves))
 
@@ -170,20 +180,40 @@ class LiveFigure:
         left = first - 0.015 * (right - first)
         return self._frame_of((left, right), grown(*values, self._frame.y if self._frame else None))
 
-    def _waiting(self, canvas: Canvas, curves: Curves, status_text: str, *, over: bool) -> None:
+    def _waiting(self, canvas: Canvas, curves: Curves, progress: str, *, over: bool) -> None:
         self._frame = None
         canvas.box((0, 0, WIDTH, HEIGHT), "white")
         words = "waiting for the first record"
         if over or curves.metrics:
-            words = unknown_metric(self.metric, curves.metrics)
+            words = str(UnknownMetric(self.metric, curves.metrics))
         canvas.text(WIDTH / 2, HEIGHT / 2, words, GREY, size=13, across="center")
-        self._write_title(canvas, status_text)
+        self._write_title(canvas, progress)
 
-    def _write_title(self, canvas: Canvas, status_text: str) -> None:
+    def _write_title(self, canvas: Canvas, progress: str) -> None:
         room = WIDTH - 32
+        if not self.title:
+            words = canvas.fitting(progress, room, size=12, bold=True)
+            canvas.text(16, HEIGHT - 24, words, INK, size=12, bold=True)
+            return
         title = canvas.fitting(self.title, room, size=13, bold=True)
         canvas.text(16, HEIGHT - 15, title, INK, size=13, bold=True)
-        canvas.text(16, HEIGHT - 33, canvas.fitting(status_text, room), GREY)
+        canvas.text(16, HEIGHT - 33, canvas.fitting(progress, room), GREY)
+
+    def _progress(self, curves: Curves, status_text: str, *, over: bool) -> str:
+        """Returns step, speed, ranks, backend, and what the caller has to say."""
+        parts = []
+        if curves.last_step is not None:
+            self._pace.note(curves.last_step)
+            parts.append(f"step {curves.last_step:,}")
+            speed = self._pace.overall() if over else self._pace.recent()
+            if speed is not None:
+                parts.append(f"{speed:,.0f} steps/s" if speed >= 10 else f"{speed:.2g} steps/s")
+            size = curves.world_size or len(curves.ranks)
+            parts.append("1 rank" if size == 1 else f"{size} ranks")
+            parts += sorted(
+                {str(h["backend"]) for h in curves.headers.values() if h.get("backend")}
+            )
+        return " · ".join([*parts, status_text] if status_text else parts)
 
     def _plan(self, cost: float) -> None:
         """Decides when the next redraw is due, from what redraws cost and the figure's age."""

@@ -55,14 +55,18 @@ class MetricsFollower:
         found = [self._read(rank, share) for rank in sorted(self._tails)]
         return any(found)
 
+    def catch_up(self) -> None:
+        """Takes in all whole lines there are by now, without a limit."""
+        while self.poll():
+            pass
+
     def finish(self) -> None:
-        """Reads to the end.
+        """Reads to the end of a run that has ended.
 
         A last line without its newline is a record only if it is a whole JSON object: that of
         a rank killed between the two. Anything less waits, as before.
         """
-        while self.poll():
-            pass
+        self.catch_up()
         for rank, tail in self._tails.items():
             rest = tail.rest().strip()
             if rest.startswith(b"{") and rest.endswith(b"}") and _parse(rest) is not None:

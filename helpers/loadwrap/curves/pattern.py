@@ -82,10 +82,14 @@ class PatternFollower:
         found = [self._read(rank, tail, share) for rank, tail in list(self._tails.values())]
         return any(found)
 
-    def finish(self) -> None:
-        """Reads to the end, the last line included even where it has no newline."""
+    def catch_up(self) -> None:
+        """Takes in all whole lines there are by now, without a limit."""
         while self.poll():
             pass
+
+    def finish(self) -> None:
+        """Reads to the end of a run that has ended, the last line included without a newline."""
+        self.catch_up()
         for rank, tail in self._tails.values():
             self._take(rank, tail.take_rest())
 

@@ -82,6 +82,7 @@ class Sink:
             "local_rank": from_environment("LOCAL_RANK", 0),
             "world_size": from_environment("WORLD_SIZE", 1),
             "attempt": from_environment("TORCHELASTIC_RESTART_COUNT", 0),
+            "backend": _backend(),
             "pid": os.getpid(),
             "host": socket.gethostname(),
             "time_ns": time.time_ns(),
@@ -128,3 +129,12 @@ def tell(sentence: str) -> None:
 
 def _ends_in_mid_line(fd: int, size: int) -> bool:
     return size > 0 and os.pread(fd, 1, size - 1) != b"\n"
+
+
+def _backend() -> str | None:
+    """Returns the process group's backend, if the rank has one; imports nothing for it."""
+    distributed = sys.modules.get("torch.distributed")
+    with contextlib.suppress(Exception):
+        if distributed is not None and distributed.is_initialized():
+            return str(distributed.get_backend())
+    return None

@@ -105,11 +105,11 @@ class Curves:
             ``{rank: (steps int64 [n], values float64 [n])}``, ranks in order; copies.
 
         Raises:
-            ValueError: If no rank logged that metric.
+            UnknownMetric: If no rank logged that metric (a KeyError).
         """
         series = self.series(metric)
         if not series:
-            raise ValueError(unknown_metric(metric, self.metrics))
+            raise UnknownMetric(metric, self.metrics)
         return {rank: (one.steps.copy(), one.values.copy()) for rank, one in series.items()}
 
     def mean(self, metric: str) -> tuple[Steps, Values]:
@@ -124,7 +124,7 @@ class Curves:
             last record counts.
 
         Raises:
-            ValueError: If no rank logged that metric.
+            UnknownMetric: If no rank logged that metric (a KeyError).
         """
         from .mean import mean_over_ranks
 
@@ -172,9 +172,14 @@ class Curves:
         self.headers.pop(rank, None)
 
 
-def unknown_metric(metric: str, known: Iterable[str]) -> str:
-    """Returns the sentence for a metric that nobody logged."""
-    names = ", ".join(known)
-    if not names:
-        return f"there is no metric {metric!r}: nothing has been logged in this run."
-    return f"there is no metric {metric!r} in this run; it logged: {names}."
+class UnknownMetric(KeyError):
+    """Nobody logged that metric; the message lists those there are."""
+
+    def __init__(self, metric: str, known: Iterable[str]) -> None:
+        super().__init__(metric)
+        names = ", ".join(known)
+        there = f"it logged: {names}." if names else "nothing has been logged."
+        self._sentence = f"there is no metric {metric!r} in this run; {there}"
+
+    def __str__(self) -> str:  # KeyError would show it in quotes
+        return self._sentence
