@@ -89,6 +89,8 @@ class Host:
             for name, value in environment.items()
             if not name.startswith("PYTEST_") and name != "MPLBACKEND"
         }
+        # A module that asks for CUDA while it is imported must not start it: forks could not use it.
+        env.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
         self._process = subprocess.Popen(
             bootstrap.command("host", str(theirs.fileno()), str(os.getpid())),
             stdin=subprocess.DEVNULL,
