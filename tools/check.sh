@@ -22,7 +22,11 @@ find_browser() {
 
 check() {
     case $1 in
-    lint) "$python" -m ruff check && "$python" -m ruff format --check ;;
+    lint)
+        "$python" -m ruff check
+        style=$?
+        "$python" -m ruff format --check && return $style
+        ;;
     types) "$python" -m mypy ;;
     unit) "$python" -m pytest tests --ignore=tests/browser ;;
     notebooks)
