@@ -10,7 +10,7 @@ Span = tuple[float, float]
 
 def padded(low: float, high: float, share: float = 0.05) -> Span:
     """Returns limits with some air around what is drawn, also where it is one point."""
-    if low == high:
+    if high - low <= 1e-12 * max(abs(low), abs(high)):  # also what floats hardly tell apart
         air = abs(low) * 0.1 or 0.5
         return low - air, high + air
     air = (high - low) * share

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .axes import Span, grown, padded, round_up
+from .budget import Budget
 from .canvas import Canvas
 from .columns import Columns
 from .display import Handle
@@ -18,9 +19,6 @@ from .store import Curves, UnknownMetric
 
 WIDTH, HEIGHT = 720, 320
 _BOX = (62.0, 44.0, 616.0, 270.0)
-_INTERVAL_S = 0.33
-_SHARE = 0.03
-_MOST_UPDATES = 600
 _FINE = 2048
 
 
@@ -55,24 +53,17 @@ class LiveFigure:
     ) -> None:
         self.metric, self.title = metric, title
         self.resumed_at, self.predicted = resumed_at, predicted
-        self.updates = 0
         self._handle = Handle(f"<figure of {metric}>", WIDTH, HEIGHT)
         self._canvas: Canvas | None = None
         self._frame: Frame | None = None
         self._scaffold: Any = None
         self._png = b""
         self._pace = Pace()
-        self._began = time.monotonic()
-        self._due_at = 0.0
-        self._cost = 0.0
+        self._budget = Budget()
 
     def due(self) -> bool:
-        """Returns whether it is time for another redraw.
-
-        At most three a second, less where drawing would take more than 3 % of the time, and
-        ever fewer as the run grows older: 600 in the first ten minutes, 100 more in a day.
-        """
-        return time.monotonic() >= self._due_at
+        """Returns whether it is time for another redraw: at most three a second."""
+        return self._budget.due()
 
     def draw(self, curves: Curves, status_text: str) -> None:
         """Redraws the figure with what the curves hold now.
@@ -103,8 +94,7 @@ class LiveFigure:
         if png != self._png:
             self._png = png
             self._handle.show(png, self.describe(curves))
-            self.updates += 1
-        self._plan(time.thread_time() - before)
+        self._budget.spent(time.thread_time() - before)
 
     def finish(self, curves: Curves, status_text: str) -> None:
         """Draws the figure that stays: whole range, twice as sharp, small in bytes."""
@@ -176,7 +166,7 @@ class LiveFigure:
         if spans is None:
             return None
         (first, last), values = spans
-        right = first + round_up((last - first) * 1.02)
+        right = first + max(round_up((last - first) * 1.02), abs(first) * 1e-12)
         left = first - 0.015 * (right - first)
         return self._frame_of((left, right), grown(*values, self._frame.y if self._frame else None))
 
@@ -214,13 +204,3 @@ class LiveFigure:
                 {str(h["backend"]) for h in curves.headers.values() if h.get("backend")}
             )
         return " · ".join([*parts, status_text] if status_text else parts)
-
-    def _plan(self, cost: float) -> None:
-        """Decides when the next redraw is due, from what redraws cost and the figure's age."""
-        self._cost = cost if self._cost == 0 else 0.7 * self._cost + 0.3 * cost
-        now = time.monotonic()
-        age = now - self._began
-        interval = max(_INTERVAL_S, self._cost / _SHARE, age / 200)
-        if self.updates >= _MOST_UPDATES:
-            interval = max(interval, age / 20)
-        self._due_at = now + interval

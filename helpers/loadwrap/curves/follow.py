@@ -51,7 +51,7 @@ class MetricsFollower:
         for rank, path in folder.rank_files(self._folder).items():
             if rank not in self._tails:
                 self._tails[rank] = Tail(path)
-        share = max(max_bytes // max(len(self._tails), 1), 4096)
+        share = max(max_bytes // max(len(self._tails), 1), 1)
         found = [self._read(rank, share) for rank in sorted(self._tails)]
         return any(found)
 

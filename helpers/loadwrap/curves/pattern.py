@@ -78,7 +78,7 @@ class PatternFollower:
             for path in paths:
                 if os.fspath(path) not in self._tails:
                     self._tails[os.fspath(path)] = rank, Tail(path, b"\n\r")
-        share = max(max_bytes // max(len(self._tails), 1), 4096)
+        share = max(max_bytes // max(len(self._tails), 1), 1)
         found = [self._read(rank, tail, share) for rank, tail in list(self._tails.values())]
         return any(found)
 

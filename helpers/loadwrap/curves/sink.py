@@ -49,7 +49,6 @@ class Sink:
 
     def _look(self, now: float) -> None:
         """Opens the file, or finds that it was deleted under us; about once a second."""
-        self._look_at = now + _LOOK_AGAIN_S
         try:
             if self._fd >= 0:
                 status = os.fstat(self._fd)
@@ -72,6 +71,8 @@ class Sink:
                 self._write_header()
         except OSError as error:
             self._warn(error)
+        finally:  # only now: until the file is open, other threads wait rather than lose a record
+            self._look_at = now + _LOOK_AGAIN_S
 
     def _write_header(self) -> None:
         import json
