@@ -293,11 +293,14 @@ def test_a_line_left_unfinished_by_a_killed_rank_is_closed_first(run):
     assert json.loads(lines_of(run)[-1]) == {"step": 2, "loss": 0.5}
 
 
-def test_a_descriptor_closed_by_others_is_not_written_to(run, tmp_path, monkeypatch):
+@pytest.mark.parametrize("reused", [True, False])
+def test_a_descriptor_closed_by_others_is_not_written_to(run, tmp_path, monkeypatch, reused):
     log(0, loss=1.0)
-    os.close(record._sink._fd)
     other = os.open(tmp_path / "other", os.O_RDWR | os.O_CREAT)
-    assert other == record._sink._fd
+    if reused:
+        os.dup2(other, record._sink._fd)
+    else:
+        os.close(record._sink._fd)
     monkeypatch.setattr(record._sink, "_look_at", 0.0)
     log(1, loss=2.0)
     assert (tmp_path / "other").read_bytes() == b""

@@ -50,14 +50,8 @@ class Sink:
     def _look(self, now: float) -> None:
         """Opens the file, or finds that it was deleted under us; about once a second."""
         try:
-            if self._fd >= 0:
-                status = os.fstat(self._fd)
-                ours = (status.st_dev, status.st_ino) == self._identity
-                if ours and status.st_nlink > 0:
-                    return
-                fd, self._fd = self._fd, -1
-                if ours:  # else somebody closed ours, and the number is another file's now
-                    os.close(fd)
+            if self._still_open():
+                return
             # The folder is made for a first record only: one that has gone stays gone.
             if not self._said_header:
                 os.makedirs(os.path.dirname(self.path), exist_ok=True)
@@ -73,6 +67,24 @@ class Sink:
             self._warn(error)
         finally:  # only now: until the file is open, other threads wait rather than lose a record
             self._look_at = now + _LOOK_AGAIN_S
+
+    def _still_open(self, *, keep: bool = True) -> bool:
+        """Returns whether the descriptor is good to write to; closes it if it is not."""
+        fd = self._fd
+        if fd < 0:
+            return False
+        try:
+            status = os.fstat(fd)
+        except OSError:  # somebody closed it
+            self._fd = -1
+            return False
+        ours = (status.st_dev, status.st_ino) == self._identity
+        if ours and keep and status.st_nlink > 0:
+            return True
+        self._fd = -1
+        if ours:  # else it was closed, and the number is another file's by now
+            os.close(fd)
+        return False
 
     def _write_header(self) -> None:
         import json
@@ -109,9 +121,7 @@ class Sink:
         """Gives a forked child (a DataLoader worker) a descriptor and a lock of its own."""
         self._lock = threading.Lock()
         self._look_at = 0.0
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        self._still_open(keep=False)
 
 
 def from_environment(name: str, default: int) -> int:
