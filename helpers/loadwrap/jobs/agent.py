@@ -136,6 +136,12 @@ def _fork_instead(agent: _Agent) -> None:
             err = self._stderr.fileno() if self._stderr else 2
             return agent.popen(args, env, out, err)
 
+        def close(self, death_sig: signal.Signals | None = None) -> None:
+            try:
+                super().close(death_sig)
+            except ProcessLookupError:
+                pass  # the host reaped it a moment ago; torchrun's own child would be a zombie
+
     # Called with the keywords of get_subprocess_handler, which are those of the class.
     vars(api)["get_subprocess_handler"] = Handler
 
@@ -148,7 +154,7 @@ def _torchrun(message: dict[str, Any]) -> None:
         # One node without restarts needs no vote on who takes part, nor c10d's random pause of up
         # to 0.3 s before it. The port is free now; should another take it, main() tries again.
         place = argv.index("--standalone")
-        argv[place : place + 1] = ["--master-addr", "127.0.0.1", "--master-port", str(_free_port())]
+        argv[place : place + 1] = ["--master-addr", "localhost", "--master-port", str(_free_port())]
     run.run(run.parse_args(argv))
 
 

@@ -46,8 +46,8 @@ def main(message: dict[str, Any], out: int, err: int, started: frozenset[str]) -
     for standard, descriptor in ((1, out), (2, err)):
         os.dup2(descriptor, standard)
         os.close(descriptor)
-    os.chdir(message["cwd"])
     inherited_path = _entries(os.environ)
+    os.chdir(message["cwd"])
     os.environ.clear()
     os.environ.update(message["env"])
     executable, *words = message["words"]
@@ -60,6 +60,7 @@ def main(message: dict[str, Any], out: int, err: int, started: frozenset[str]) -
         os.execve(executable, [executable, *words], os.environ)
     _fresh_streams()
     _fresh_random_state()
+    _fresh_memory(executable, words)
     _fresh_path(first, inherited_path)
     stacks.register()
     _forget_record()
@@ -80,7 +81,9 @@ def main(message: dict[str, Any], out: int, err: int, started: frozenset[str]) -
 
 
 def _entries(environment: Any) -> list[str]:
-    return [entry for entry in environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    """Returns the folders of PYTHONPATH, as Python puts them on its path."""
+    given = environment.get("PYTHONPATH", "")
+    return list(dict.fromkeys(map(os.path.abspath, given.split(os.pathsep)))) if given else []
 
 
 def _hides_a_loaded_module(folders: list[str], started: frozenset[str]) -> bool:
@@ -94,7 +97,8 @@ def _hides_a_loaded_module(folders: list[str], started: frozenset[str]) -> bool:
         for name in names:
             stem, _, suffix = name.partition(".")
             if stem in loaded and (
-                suffix in ("py", "pyc") or os.path.isfile(os.path.join(path, name, "__init__.py"))
+                suffix.split(".")[-1] in ("py", "pyc", "so")
+                or os.path.isfile(os.path.join(path, name, "__init__.py"))
             ):
                 return True
     return False
@@ -108,6 +112,7 @@ def _fresh_streams() -> None:
         raw.name = f"<{name}>"
         encoding, errors = old.encoding, old.errors
         stream = io.TextIOWrapper(raw, encoding, errors, write_through=True)
+        stream.mode = "w"  # type: ignore[misc]  # Python sets it, and some code asks
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
 
@@ -123,11 +128,20 @@ def _fresh_random_state() -> None:
         process.current_process().authkey = os.urandom(32)
 
 
+def _fresh_memory(executable: str, words: list[str]) -> None:
+    """What the standard library noted when it was loaded, from the host's surroundings."""
+    sys.orig_argv[:] = [executable, *words]
+    if tempfile := sys.modules.get("tempfile"):
+        vars(tempfile)["tempdir"] = None  # TMPDIR may be another
+    if process := sys.modules.get("multiprocessing.process"):
+        vars(process)["ORIGINAL_DIR"] = os.getcwd()
+
+
 def _fresh_path(first: str, inherited: list[str]) -> None:
     known = [entry for entry in sys.path if entry not in inherited]
     environment = _entries(os.environ)
     safe = bool(os.environ.get("PYTHONSAFEPATH"))
-    sys.path[:] = [*([] if safe else [first]), *map(os.path.abspath, environment), *known]
+    sys.path[:] = [*([] if safe else [first]), *environment, *known]
 
 
 def _run_script(target: str) -> None:
@@ -139,6 +153,8 @@ def _run_script(target: str) -> None:
         __loader__=importlib.machinery.SourceFileLoader("__main__", path),
         __cached__=None,
     )
+    if sys.version_info < (3, 14):
+        module.__annotations__ = {}
     sys.modules["__main__"] = module
     with io.open_code(path) as file:
         code = compile(file.read(), path, "exec", dont_inherit=True)
