@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import processes
+from .environment import environment_of
 from .errors import LaunchError
 
 # torchrun's own options, with underscores (a test compares this with torchrun's parser).
@@ -32,10 +33,11 @@ OPTIONS: dict[str, bool] = {
         ),
         True,
     ),
-    **dict.fromkeys(
-        ("standalone", "module", "no_python", "run_path", "virtual_local_rank", "use_env"), False
-    ),
+    **dict.fromkeys(("standalone", "module", "no_python", "run_path", "virtual_local_rank"), False),
 }
+WHOLE = {"max_restarts": 2**31, "node_rank": 2**31, "master_port": 65535, "shutdown_timeout": 2**31}
+"""The options that take a whole number, with the largest; torchrun's parser wants an integer."""
+
 _SHORT = {"m": "module", "r": "redirects", "t": "tee"}
 _OURS = {"log_dir", "redirects", "tee"}
 # What torchrun does with these cannot be told to a forked rank: such a job starts cold.
@@ -115,7 +117,7 @@ def check(
     named = _check_options(options)
     _check_ranks(named, warm)
     path = _check_script(script, named)
-    environment, added = _environment(env, named)
+    environment, added = environment_of(env, named)
     return Launch(path, tuple(_argument(a) for a in arguments), named, environment, added)
 
 
@@ -139,8 +141,17 @@ def _check_options(options: Mapping[str, object]) -> dict[str, str | bool]:
             raise LaunchError(f"{given}= needs a value, not True.")
         if not OPTIONS[name] and value is not True:
             raise LaunchError(f"{given}= is a switch: give True or leave it out.")
-        named[name] = True if value is True else str(value)
+        named[name] = True if value is True else _value(given, name, str(value))
     return named
+
+
+def _value(given: str, name: str, text: str) -> str:
+    if name in WHOLE and not (re.fullmatch(r"\d{1,10}", text) and int(text) <= WHOLE[name]):
+        most = f" up to {WHOLE[name]}" if name == "master_port" else ""
+        raise LaunchError(f"{given}={text} must be a whole number from 0{most}.")
+    if name == "nnodes" and not re.fullmatch(r"0*[1-9]\d*(:0*[1-9]\d*)?", text):
+        raise LaunchError(f"nnodes={text} must be a number of machines, as 2 or as 1:4.")
+    return text
 
 
 def _check_ranks(options: dict[str, str | bool], warm: bool) -> None:
@@ -190,12 +201,14 @@ def _check_syntax(path: str) -> None:
     try:
         compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)
     except SyntaxError as error:
+        if error.lineno is None:  # a null byte
+            raise LaunchError(f"{path} is not a Python script: {error.msg}.") from None
         line = (error.text or "").strip()
         raise LaunchError(
             f"{path} has a syntax error in line {error.lineno}: {error.msg}"
             + (f", at `{line}`." if line else ".")
         ) from None
-    except ValueError as error:  # a null byte: not Python at all
+    except ValueError as error:  # a null byte, as Python 3.11.3 and older tell it
         raise LaunchError(f"{path} is not a Python script: {error}.") from None
     except OSError as error:
         raise LaunchError(f"{path} cannot be read: {error.strerror}.") from None
@@ -203,39 +216,13 @@ def _check_syntax(path: str) -> None:
 
 def _argument(value: object) -> str:
     if isinstance(value, str | os.PathLike):
-        return str(os.fspath(value))
+        text = str(os.fspath(value))
+        if "\0" in text:
+            raise LaunchError(f"A script's argument cannot hold a null character: {text!r}.")
+        return text
     if isinstance(value, int | float):
         return str(value)
     raise LaunchError(f"A script's argument must be text or a number, not {value!r}.")
-
-
-def _environment(
-    env: Mapping[str, object] | None, options: Mapping[str, object]
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Returns the ranks' environment, and what of it a terminal would not have."""
-    extra = {str(name): str(value) for name, value in (env or {}).items()}
-    environment = {name: value for name, value in os.environ.items() if not _kernels_own(name)}
-    environment.update(extra)
-    added = dict(extra)
-    if "OMP_NUM_THREADS" not in environment:
-        environment["OMP_NUM_THREADS"] = "1"
-        if options.get("nproc_per_node") == "1":  # for more ranks torchrun sets it by itself
-            added["OMP_NUM_THREADS"] = "1"
-    if str(options.get("max_restarts", "0")) != "0":
-        # As torch ships, the agent's store outlives an attempt and the next one hangs on it.
-        for place in (environment, added):
-            place.setdefault("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")
-    return environment, added
-
-
-def _kernels_own(name: str) -> bool:
-    """Tells whether a variable is about the notebook's kernel or test, not about the job."""
-    if name == "MPLBACKEND":  # the kernel's draws into the notebook; a rank has none
-        return os.environ[name].startswith("module://")
-    return name.startswith(("JPY_", "PYDEVD_", "PYTEST_")) or name in {
-        *("FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE"),
-        *("RANK", "LOCAL_RANK", "WORLD_SIZE", "GROUP_RANK", "LOCAL_WORLD_SIZE"),
-    }
 
 
 def torchrun_command() -> list[str]:
