@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from loadwrap.jobs import source
+from loadwrap.jobs.collect import _References
 from loadwrap.jobs.imports import Imports
+from loadwrap.jobs.layout import Contents
 from loadwrap.jobs.literals import literal
 from loadwrap.jobs.source import SourceError, as_file
 
@@ -185,6 +186,11 @@ def test_classes(cell):
         def clip(x):
             return min(x, LIMIT)
         class Base(abc.ABC):
+            known = {}
+            def __init_subclass__(cls):
+                cls.known[cls.__name__] = cls
+                cls.shout = Base.loud
+            def loud(self): ...
             @abc.abstractmethod
             def run(self): ...
         """
@@ -298,6 +304,20 @@ def test_decorators(cell):
     assert elsewhere(as_file(ns["plain"]), "f(1)") == "[('seen', 2), ('seen', 2)]"
     assert elsewhere(as_file(ns["f"]), "f(1)") == "[('seen', 2), ('seen', 2)]"
     assert elsewhere(as_file(ns["cached"]), "f(1), f.cache_info().misses")[-4:] == ", 1)"
+
+
+def test_constants_that_need_an_import(cell):
+    ns = cell(
+        """
+        import pathlib, re
+        _re = "taken"
+        WORD = re.compile("[ab]+", re.I)
+        HOME = {"path": pathlib.Path("a b"), "none": float("nan")}
+        def f():
+            return WORD.findall("xABy"), str(HOME["path"]), HOME["none"], _re
+        """
+    )
+    assert elsewhere(as_file(ns["f"])) == "(['AB'], 'a b', nan, 'taken')"
 
 
 def test_a_function_that_poses_as_another(cell):
@@ -446,6 +466,59 @@ def test_imports_are_the_ones_of_the_notebook(cell):
         sys.modules.pop(name, None)
 
 
+def test_the_file_does_not_depend_on_where_the_notebook_lies(cell, tmp_path, monkeypatch):
+    names = []
+    for place in ("one", "two/deeper"):
+        folder = tmp_path / place
+        folder.mkdir(parents=True)
+        monkeypatch.chdir(folder)
+        (folder / "beside.py").write_text(f"WHERE = {place!r}\n")
+        sys.modules.pop("beside", None)
+        spec = as_file(cell("import beside\ndef f(): return beside.WHERE")["f"])
+        assert elsewhere(spec) == repr(place)
+        assert str(tmp_path) not in contents(spec)
+        names.append(pathlib.Path(spec).name)
+    assert names[0] == names[1]
+    sys.modules.pop("beside", None)
+
+
+def test_functions_of_a_script_that_was_run_in_the_notebook(cell):
+    pathlib.Path("script.py").write_text(
+        "import math as m\nN = 3\ndef g():\n    return m.floor(N + 0.5)\n"
+    )
+    ns = cell("%run script.py")
+    assert elsewhere(as_file(ns["g"])) == "3"
+    cell("def f():\n    return g() + 1")
+    assert elsewhere(as_file(ns["f"])) == "4"
+    cell("N = 5\ndef f():\n    return g() + N")
+    assert "an older and a newer N are both in use" in refusal(ns["f"])
+
+
+def test_a_hint_that_cannot_be_had_leaves_nothing_behind(cell):
+    ns = cell(
+        """
+        from __future__ import annotations
+        import json
+        thing = object()
+        class Hint:
+            def use(self):
+                return json.dumps(thing)
+        def f(x: Hint):
+            return x
+        """
+    )
+    spec = as_file(ns["f"])
+    assert elsewhere(spec, "f(1)") == "1"
+    assert "json" not in contents(spec)
+    assert "class Hint" not in contents(spec)
+
+
+def test_names_of_this_library(cell):
+    ns = cell("from loadwrap import log, torchrun\ndef f():\n    return log.__name__")
+    assert "from loadwrap import log\n" in contents(as_file(ns["f"]))
+    assert elsewhere(as_file(ns["f"])) == "'log'"
+
+
 def test_torch_names(cell):
     ns = cell(
         """
@@ -502,6 +575,10 @@ def test_torch_names(cell):
         ("def o():\n    def f(): return 1\n    return f\nf = o()", "is defined inside a function"),
         ("def g(): pass\nimport contextlib\nf = contextlib.contextmanager(g)", "wrapped by a call"),
         ("h = open('/dev/null')\ndef f(): return h", "f uses h, an open file"),
+        (
+            "import collections\nXY = collections.namedtuple('XY', 'x')\ndef f(): return XY(1)",
+            "XY (used by f) was not made by a class statement in a plain cell",
+        ),
         ("def f(): return nowhere", "f uses nowhere, which the notebook does not define"),
         ("def f():\n    !ls\n", "uses get_ipython of IPython"),
         ("def f(): return In", "uses In of IPython"),
@@ -606,14 +683,14 @@ def evaluate(text):
 @settings(max_examples=300, deadline=None)
 @given(CONSTANTS)
 def test_constants_come_back_equal(value):
-    text = literal(value, source._References(_Nobody(), "x", None))
+    text = literal(value, _References(_Nobody(), "x", None))
     text.encode("utf-8")
-    assert literal(evaluate(text), source._References(_Nobody(), "x", None)) == text
+    assert literal(evaluate(text), _References(_Nobody(), "x", None)) == text
     assert same(evaluate(text), value)
 
 
 class _Nobody:
-    imports = Imports(set())
+    contents = Contents(Imports(set()))
 
 
 def same(one, other):

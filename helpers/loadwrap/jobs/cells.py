@@ -8,6 +8,7 @@ beside it (``FILE.map.json``) that says which of its lines came from which cell,
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
 import json
@@ -123,7 +124,11 @@ def cell_line(path: str | os.PathLike[str], line: int) -> tuple[str, int] | None
         ``(label, line)``, such as ``("Cell In[7]", 3)``; None for a file without a map
         and for a line that no cell holds.
     """
-    for piece in _read_map(Path(path)):
+    return _find(_read_map(Path(path)), line)
+
+
+def _find(pieces: list[Piece], line: int) -> tuple[str, int] | None:
+    for piece in pieces:
         if piece.first <= line <= piece.last:
             return piece.label, piece.line + line - piece.first
     return None
@@ -155,11 +160,12 @@ def translate(text: str, directory: str | os.PathLike[str] = ".") -> str:
     """
     base = Path(directory)
     folders = {base / "runs" / "cells"}  # where a bare file name may lie
+    read = functools.cache(_read_map)
 
     def rewrite(form: str) -> Callable[[re.Match[str]], str]:
         def one(match: re.Match[str]) -> str:
             path, line = base / match["path"], int(match["line"])
-            found = cell_line(path, line)
+            found = _find(read(path), line)
             if found is None:
                 return match[0]
             folders.add(path.parent)
@@ -169,7 +175,7 @@ def translate(text: str, directory: str | os.PathLike[str] = ".") -> str:
 
     def bare(match: re.Match[str]) -> str:
         for folder in sorted(folders):
-            found = cell_line(folder / match["path"], int(match["line"]))
+            found = _find(read(folder / match["path"]), int(match["line"]))
             if found is not None:
                 return "({}, line {})".format(*found)
         return match[0]

@@ -47,17 +47,23 @@ def define_class(cls: type, name: str, namespace: dict[str, Any]) -> Definition:
             files.append(namespace["__file__"])
     ours = {*files, *executed_cells()}
     flags = methods[0].__code__.co_flags if methods else 0
+    written = False
     for file in files:
         text = text_of(file, namespace)
         for node in reversed(top_level(text)):
             if not isinstance(node, ast.ClassDef) or node.name != cls.__name__:
                 continue
+            written = True
             codes = codes_of(text, node, flags)
             if not any(_made(code, node, cls, own, namespace, ours) for code in codes):
                 continue
             _refuse_stale_bases(node, cls, name, namespace)
             future = has_future_annotations(flags) or _has_text_for_hints(node, cls)
             return cut_out(text, file, node, future, namespace)
+    if not written and any(text_of(file, namespace) for file in files):
+        raise SourceError(
+            f"{name} was not made by a class statement in a plain cell: write it as one"
+        )
     raise SourceError(
         f"no cell holds the source of the class {name} as it is now: {AGAIN}, in a plain cell, "
         f"and do not change the class afterwards"
@@ -106,12 +112,15 @@ def _made(
     if hints != set(inspect.get_annotations(cls)) or not defs.keys() <= vars(cls).keys():
         return False
     codes = list(codes_in(code))
+    # A base or metaclass may give functions of its own: __init_subclass__, Enum's __new__.
+    relatives = {base.__qualname__ for base in [*cls.__mro__[1:], *inspect.getmro(type(cls))]}
     for attribute, function in own.items():
         if function.__code__.co_filename not in ours or function.__code__ in codes:
             continue
         # A method put there later, unless a decorator or an assignment of the body made it.
-        made_by_body = attribute in values or (attribute in defs and defs[attribute].decorator_list)
-        if not made_by_body:
+        decorated = attribute in defs and defs[attribute].decorator_list
+        giver = function.__code__.co_qualname.partition(".")[0]
+        if attribute not in values and not decorated and giver not in relatives:
             return False
     return all(_may_be(vars(cls).get(name), written) for name, written in values.items())
 
@@ -134,7 +143,7 @@ def _mangled(name: str, cls: type) -> str:
 def _has_bases(node: ast.ClassDef, cls: type, namespace: dict[str, Any]) -> bool:
     bases = (*cls.__mro__[1:], *getattr(cls, "__orig_bases__", ()))
     if not node.bases:
-        return cls.__bases__ == (object,)
+        return cls.__bases__ == (object,) or bool(node.decorator_list)
     names = {getattr(base, "__name__", "") for base in bases}
     return all(
         base.id in names or any(namespace.get(base.id) is known for known in bases)
@@ -175,4 +184,6 @@ def _may_be(now: Any, written: ast.expr | None) -> bool:
         value = ast.literal_eval(written)
     except (ValueError, TypeError, SyntaxError):
         return True  # not a constant: nothing to compare
+    if isinstance(value, list | dict | set):
+        return True  # a registry that was filled since: the file starts with it as written
     return type(now) is not type(value) or same_value(now, value)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from .cells import Piece, place_label
 from .definitions import AGAIN, Definition
@@ -29,8 +31,8 @@ class Contents:
     before: dict[str, list[str]] = field(default_factory=dict)
     after: dict[str, list[str]] = field(default_factory=dict)
 
-    def render(self, name: str) -> tuple[str, list[Piece]]:
-        """Returns the text of the file that defines ``name``, and where its lines are from.
+    def render(self, name: str, folder: Path) -> tuple[str, list[Piece]]:
+        """Returns the text of a file in ``folder`` that defines ``name``, and its lines' places.
 
         Raises:
             SourceError: Two definitions each need the other to be made first.
@@ -39,15 +41,22 @@ class Contents:
             f"# {name} from the notebook, with what it uses. Written by as_file of loadwrap:",
             "# edit the cell, not this file.",
         ]
+        # One for all: an annotation that nobody asked to be text becomes text, no more.
         if any(definition.future_annotations for definition in self.definitions.values()):
             lines.append("from __future__ import annotations")
         if self.imports.folders:
+            # Relative to the file, so that the text is the same wherever the notebook lies.
+            here = os.path.realpath(folder)
+            folders = [os.path.relpath(path, here) for path in self.imports.folders]
             lines += [
                 "",
+                "import os as _os",
                 "import sys as _sys",
                 "",
-                f"for _folder in {self.imports.folders!r}:  # where the notebook imports from",
-                "    if _folder not in _sys.path:",
+                "_here = _os.path.dirname(_os.path.abspath(__file__))",
+                f"for _folder in {folders!r}:  # where the notebook imports from",
+                "    _folder = _os.path.realpath(_os.path.join(_here, _folder))",
+                "    if _folder not in map(_os.path.realpath, _sys.path):",
                 "        _sys.path.insert(1, _folder)",
             ]
         lines += ["", *sorted(self.imports.lines)] if self.imports.lines else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pathlib
+import re
 import types
 from typing import Any, Protocol
 
@@ -77,6 +78,8 @@ def _literal(value: Any, refs: References, around: tuple[int, ...]) -> str:
     if isinstance(value, pathlib.PurePath) and kind.__module__.partition(".")[0] == "pathlib":
         name = kind.__name__ if kind.__name__.startswith("Pure") else "Path"
         return f"{refs.module('pathlib')}.{name}({str(value)!r})"
+    if kind is re.Pattern:
+        return f"{refs.module('re')}.compile({value.pattern!r}, {value.flags})"
     if kind.__module__ == "torch":
         return _torch_literal(value, refs)
     if kind is types.GenericAlias:  # the alias of a type: tuple[Tensor, int]
