@@ -35,7 +35,7 @@ def check_contract(run: Run) -> None:
     """Exercise 3: different data on every rank, and one model in the end.
 
     Args:
-        run: The learner's run, whose ranks print one ``NAME VALUE`` a line.
+        run: The learner's run, whose ranks print lines of a name and a value.
     """
     judge(_contract, run)
 
@@ -55,7 +55,7 @@ def _curves(run: Run) -> str:
 
 def _parts(run: Run, culprit: object) -> str:
     if culprit is None:
-        raise NotYet("read the traceback above and set culprit to the rank that failed first.")
+        raise NotYet("which rank failed first? parts.wait() tells you; set culprit to it.")
     if culprit != 3:
         raise NotYet(f"rank {culprit} did not fail first: whose own error is the KeyError?")
     waited(run)
@@ -87,9 +87,9 @@ def _contract(run: Run) -> str:
         raise NotYet("the weights are those of the start: nothing was trained.")
     if different["trained"] > 1:
         raise NotYet(f"the 4 ranks end with {different['trained']} different models.")
-    return "different data, one averaged gradient, one step: the 4 ranks end with one model."
+    return "different data, one averaged gradient, one rate: the 4 ranks end with one model."
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
-    words = (line.split() for line in text.splitlines())
+    words = (line.split(maxsplit=1) for line in text.splitlines())
     return [(pair[0], pair[1]) for pair in words if len(pair) == 2]
