@@ -9,22 +9,21 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.colors import to_rgb
-from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.path import Path
 from matplotlib.transforms import Bbox, IdentityTransform
 from numpy.typing import NDArray
 from PIL import Image
 
+from .lettering import Lettering, font, printable
+
 Box = tuple[float, float, float, float]
 """Left, bottom, right, top."""
 
-_FAMILY = "DejaVu Sans"  # comes with matplotlib
 _IDENTITY = IdentityTransform()
 
 
@@ -43,7 +42,7 @@ class Canvas:
         self._agg: Any = RendererAgg(round(width * scale), round(height * scale), 72 * scale)
         self._colors: set[str] = set()
         self._palette: Any = None
-        self._widths: dict[tuple[str, float, bool], float] = {}
+        self._letters = Lettering(scale)
         self.box((0, 0, width, height), "white")
 
     def box(self, box: Box, color: str, alpha: float = 1.0) -> None:
@@ -110,30 +109,26 @@ class Canvas:
             across: ``"left"``, ``"center"`` or ``"right"``.
             upright: Turned by a right angle, reading upwards, centred on ``y``.
         """
+        words = " ".join(words.split())
+        self._note(color)
         wide = self.text_width(words, size=size, bold=bold)
-        words = _printable(words, bold)
-        gc = self._context(color, 1, 1)
         # The middle of small letters and digits, so that a line of text sits still.
         middle = 0.36 * size
         if upright:
-            px, py = x + middle, y - wide / 2
-        else:
-            px = x - {"left": 0.0, "center": wide / 2, "right": wide}[across]
-            py = y - middle
-        place = px * self.scale, (self.height - py) * self.scale
-        self._agg.draw_text(gc, *place, words, _font(size, bold), 90 if upright else 0)
+            place = (x + middle) * self.scale, (self.height - y + wide / 2) * self.scale
+            words = printable(words, bold)
+            gc = self._context(color, 1, 1)
+            self._agg.draw_text(gc, *place, words, font(size, bold), 90)
+            return
+        left = (x - {"left": 0.0, "center": wide / 2, "right": wide}[across]) * self.scale
+        bottom = round((y - middle) * self.scale) - self._letters.below(size)
+        gc = self._agg.new_gc()
+        for start, stamp in self._letters.set(words, size, bold, color):
+            self._agg.draw_image(gc, round(left + start), bottom, stamp)
 
     def text_width(self, words: str, *, size: float = 11, bold: bool = False) -> float:
         """Returns how wide a text will be, in CSS pixels."""
-        key = words, size, bold
-        if key not in self._widths:
-            if len(self._widths) > 500:
-                self._widths.clear()
-            wide, _, _ = self._agg.get_text_width_height_descent(
-                _printable(words, bold), _font(size, bold), False
-            )
-            self._widths[key] = float(wide) / self.scale
-        return self._widths[key]
+        return self._letters.width(" ".join(words.split()), size, bold) / self.scale
 
     def fitting(self, words: str, room: float, *, size: float = 11, bold: bool = False) -> str:
         """Returns the text, shortened if it needs more room than there is."""
@@ -171,10 +166,13 @@ class Canvas:
         image.save(out, "PNG", compress_level=9 if small else 1)
         return out.getvalue()
 
-    def _context(self, color: str, width: float, alpha: float) -> Any:
+    def _note(self, color: str) -> None:
         if color not in self._colors:
             self._colors.add(color)
             self._palette = None
+
+    def _context(self, color: str, width: float, alpha: float) -> Any:
+        self._note(color)
         gc = self._agg.new_gc()
         gc.set_foreground((*to_rgb(color), alpha), isRGBA=True)
         gc.set_linewidth(width)
@@ -196,18 +194,3 @@ def _palette(colors: Sequence[str], most: int) -> Image.Image:
     palette = Image.new("P", (1, 1))
     palette.putpalette([part for entry in entries[:256] for part in entry])
     return palette
-
-
-@lru_cache(maxsize=32)
-def _font(size: float, bold: bool) -> FontProperties:
-    return FontProperties(family=_FAMILY, size=size, weight="bold" if bold else "normal")
-
-
-@lru_cache(maxsize=256)
-def _printable(words: str, bold: bool) -> str:
-    """Replaces what the font lacks (matplotlib would warn at each redraw) and line breaks."""
-    words = " ".join(words.split())
-    if words.isascii():
-        return words
-    font = get_font(findfont(_font(11, bold)))
-    return "".join(c if font.get_char_index(ord(c)) else "?" for c in words)
