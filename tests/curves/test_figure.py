@@ -184,7 +184,7 @@ def test_the_description_has_no_measured_value():
 
 
 @pytest.mark.parametrize("cost", [0.004, 0.05])
-@pytest.mark.parametrize(("seconds", "most"), [(20, 61), (600, 610), (86_400, 760)])
+@pytest.mark.parametrize(("seconds", "most"), [(20, 81), (600, 640), (86_400, 740)])
 def test_redraws_are_rare_enough(monkeypatch, cost, seconds, most):
     now, times = 1000.0, []
     monkeypatch.setattr(budget_module, "time", SimpleNamespace(monotonic=lambda: now))
@@ -196,9 +196,9 @@ def test_redraws_are_rare_enough(monkeypatch, cost, seconds, most):
         now += 0.1
     assert len(times) == budget.redraws <= most
     assert min(np.diff(times)) >= 0.2
-    assert len(times) * cost <= 0.03 * seconds + cost
+    assert len(times) * cost <= 0.03 * seconds + 2 * cost
     if cost < 0.01:
-        assert max(np.diff([t for t in times if t < 1060])) <= 0.5
+        assert max(np.diff([t for t in times if t < 1060])) <= 0.41
 
 
 def test_it_reads_and_leaves_nothing_of_matplotlibs_state():

@@ -62,7 +62,7 @@ class LiveFigure:
         self._budget = Budget()
 
     def due(self) -> bool:
-        """Returns whether it is time for another redraw: at most three a second."""
+        """Returns whether it is time for another redraw: at most four a second."""
         return self._budget.due()
 
     def draw(self, curves: Curves, status_text: str) -> None:
