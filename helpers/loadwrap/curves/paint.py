@@ -57,13 +57,14 @@ def draw_strokes(
     """
     left, bottom, right, top = frame.box
     clip = (left - 3, bottom - 1, right + 3, top + 3)
-    # With many lines on top of one another, half the columns look the same.
+    # With many lines on top of one another, and in a band, fewer columns look the same.
     most = 512 if len(strokes) <= 16 else 256 if len(strokes) <= 32 else 128
     for stroke in strokes:
-        steps, values = stroke.columns.vertices(None if fine else most)
+        dense = stroke.columns.dense
+        steps, values = stroke.columns.vertices(None if fine else min(most, 256) if dense else most)
         x = left + (steps - frame.x[0]) / (frame.x[1] - frame.x[0]) * (right - left)
         y = bottom + (values - frame.y[0]) / (frame.y[1] - frame.y[0]) * (top - bottom)
-        width = stroke.width * (0.6 if stroke.columns.dense else 1.0)
+        width = stroke.width * (0.6 if dense else 1.0)
         canvas.line(x, y, stroke.color, width=width, alpha=stroke.alpha, clip=clip)
         for index in _alone(x):
             canvas.dot(x[index], y[index], stroke.color, 1.2 + stroke.width)
