@@ -164,6 +164,21 @@ def test_before_the_first_record_and_without_the_metric_it_says_so():
     assert has_color(empty.png(), RANK_0)
 
 
+def test_without_news_only_the_clock_is_redrawn_and_that_seldom(monkeypatch):
+    now = 1000.0
+    clock = SimpleNamespace(monotonic=lambda: now, thread_time=lambda: 0.0)
+    monkeypatch.setattr(figure_module, "time", clock)
+    live, curves, pictures = LiveFigure("loss", ""), curves_of(2, 5), []
+    for tick in range(21):
+        now = 1000.0 + tick / 4
+        if tick == 10:
+            curves.extend(0, "loss", [5], [0.5])
+        live.draw(curves, f"running · {tick / 4:.2f} s")
+        pictures.append(live.png())
+    changed = [tick for tick in range(1, 21) if pictures[tick] != pictures[tick - 1]]
+    assert changed == [4, 8, 10, 14, 18]
+
+
 def test_names_and_titles_of_any_text_are_drawn():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -20,6 +20,7 @@ from .store import Curves, UnknownMetric
 WIDTH, HEIGHT = 720, 320
 _BOX = (62.0, 44.0, 616.0, 270.0)
 _FINE = 2048
+_CLOCK_S = 1.0  # between two redraws in which only the seconds have changed
 
 
 class LiveFigure:
@@ -60,19 +61,24 @@ class LiveFigure:
         self._png = b""
         self._pace = Pace()
         self._budget = Budget()
+        self._drawn, self._drawn_at = -1, 0.0
 
     def due(self) -> bool:
         """Returns whether it is time for another redraw: at most four a second."""
         return self._budget.due()
 
     def draw(self, curves: Curves, status_text: str) -> None:
-        """Redraws the figure with what the curves hold now.
+        """Redraws the figure with what the curves hold now; without news, once a second.
 
         Args:
             curves: The records so far.
             status_text: How the job stands, such as ``"running · 12 s"``; step, speed, ranks and
                 backend are put before it.
         """
+        news = curves.changes != self._drawn
+        if not news and self._png and time.monotonic() < self._drawn_at + _CLOCK_S:
+            return
+        self._drawn, self._drawn_at = curves.changes, time.monotonic()
         before = time.thread_time()
         strokes = self._strokes(curves, fine=False)
         progress = self._progress(curves, status_text, over=False)

@@ -70,6 +70,7 @@ class Curves:
     def __init__(self) -> None:
         self.headers: dict[int, dict[str, Any]] = {}
         self.records = 0
+        self.changes = 0
         self._series: dict[str, dict[int, Series]] = {}
         self._last: dict[int, int] = {}
         self._means: dict[str, Any] = {}
@@ -156,6 +157,7 @@ class Curves:
         new_steps, new_values = np.asarray(steps, np.int64), np.asarray(values, np.float64)
         if len(new_steps) == 0:
             return
+        self.changes += 1
         by_rank = self._series.setdefault(metric, {})
         if rank not in by_rank:
             by_rank[rank] = Series()
@@ -164,6 +166,7 @@ class Curves:
 
     def forget(self, rank: int) -> None:
         """Forgets what a rank logged, because its file was replaced by another."""
+        self.changes += 1
         for by_rank in self._series.values():
             by_rank.pop(rank, None)
         self._series = {name: by_rank for name, by_rank in self._series.items() if by_rank}
