@@ -171,6 +171,10 @@ class NotebookPage:
         page.goto(lab.url(notebook))
         self.panel = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
         self.panel.locator(".jp-Notebook .jp-CodeCell").first.wait_for(timeout=START_S * 1000)
+        # Before it has a kernel the notebook is idle, too; running a cell then asks for one.
+        page.locator(".jp-StatusBar-Widget", has_text="(ipykernel) | Idle").wait_for(
+            timeout=START_S * 1000
+        )
         self.wait_until_idle(START_S)
         page.evaluate(WATCH_PICTURES)
 
