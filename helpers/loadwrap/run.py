@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ from .reading import Reader
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from .curves.follow import Curves
 
 _LOOK_EVERY = 0.1  # seconds between two looks at the files of a running job
 _QUIET_END = 30.0  # seconds without a record after which following somebody else's run ends
@@ -182,6 +184,13 @@ class Run:
         """Whether the job still waits for the process that starts it to be up."""
         return self._job is not None and not self._job.ready
 
+    def _curves(self) -> Curves:
+        """Takes in what there is; of a run that has ended, the last line as well."""
+        state = self.state
+        if state != "running" and (state != "unknown" or self._reader.still()):
+            self._reader.finish()
+        return self._reader.read()
+
     @property
     def ranks(self) -> tuple[int, ...]:
         """The ranks that logged or printed something."""
@@ -190,7 +199,7 @@ class Run:
     @property
     def metrics(self) -> tuple[str, ...]:
         """The names of the metrics that were logged."""
-        return tuple(self._reader.read().metrics)
+        return tuple(self._curves().metrics)
 
     def curve(self, name: str = "loss") -> dict[int, tuple[np.ndarray, np.ndarray]]:
         """Returns a metric of every rank that logged it, as far as it has come.
@@ -204,7 +213,7 @@ class Run:
         Raises:
             KeyError: Nobody logged it; the message lists the metrics there are.
         """
-        return self._reader.read().curve(name)
+        return self._curves().curve(name)
 
     def mean(self, name: str = "loss") -> tuple[np.ndarray, np.ndarray]:
         """Returns a metric's mean over the ranks that logged each step.
@@ -218,7 +227,7 @@ class Run:
         Raises:
             KeyError: Nobody logged it; the message lists the metrics there are.
         """
-        return self._reader.read().mean(name)
+        return self._curves().mean(name)
 
     def stdout(self, rank: int = 0) -> str:
         """Returns what one rank printed; restarted attempts follow one another."""
@@ -234,7 +243,7 @@ class Run:
         Raises:
             JobFailed, JobStalled, JobStopped: As ``torchrun`` does.
         """
-        return self._attend(views.Silent())
+        return self._attend(views.Silent)
 
     def follow(self) -> Run:
         """Draws the run below the cell until it has ended; a stop button ends the job.
@@ -245,7 +254,7 @@ class Run:
         Raises:
             JobFailed, JobStalled, JobStopped: As ``torchrun`` does.
         """
-        return self._attend(views.view(self._shown, self.command))
+        return self._attend(lambda: views.view(self._shown, self.command))
 
     def stop(self) -> Run:
         """Stops the job: SIGINT, which a script can handle, then harder; gone within 2 s."""
@@ -263,8 +272,10 @@ class Run:
         self._settle()
         return self
 
-    def _attend(self, view: views.View) -> Run:
+    def _attend(self, make_view: Callable[[], views.View]) -> Run:
+        view: views.View = views.Silent()
         try:
+            view = make_view()  # its first figure takes a while, in which stop may be pressed
             view.begin()
             self._loop(view)
         except KeyboardInterrupt:

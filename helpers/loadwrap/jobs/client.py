@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -89,7 +90,7 @@ class Host:
             for name, value in environment.items()
             if not name.startswith("PYTEST_") and name != "MPLBACKEND"
         }
-        # A module that asks for CUDA while it is imported must not start it: forks could not use it.
+        # A module that asks for CUDA as it is imported must not start it: no fork could use it.
         env.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
         self._process = subprocess.Popen(
             bootstrap.command("host", str(theirs.fileno()), str(os.getpid())),
@@ -221,10 +222,12 @@ class WarmJob(Job):
         """Passes the stop on; a job that the host has not begun yet is over at once."""
         self.stopping = True
         self._host.pump()
-        if self._host.ready or len(self._host.jobs) > 1:
-            self._host.stop(self.number)
-        else:  # it still imports torch, and has nothing to lose
-            self._host.discard()
+        if not self._host.ready and len(self._host.jobs) == 1:
+            self._host.discard()  # it still imports torch, and has nothing to lose
+            return
+        self._host.stop(self.number)
+        if not self._host.ready:  # the host will find both words, and not begin
+            self.hear({"event": "done", "code": 128 + signal.SIGINT})
 
     def hear(self, message: dict[str, Any]) -> None:
         """Takes in one event of this job."""

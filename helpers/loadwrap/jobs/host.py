@@ -36,6 +36,7 @@ _PRELOAD = (
     *("torch.nn.parallel", "torch.distributed.run", "numpy", "sklearn.datasets"),
 )
 _LOOK_EVERY = 0.2  # seconds between two looks at the kernel's pid
+_STOPPED = 128 + signal.SIGINT  # exit code of a job that was stopped before it began
 
 
 @dataclass
@@ -82,7 +83,11 @@ class _Host:
     def handle(self, key: selectors.SelectorKey) -> Callable[[], None] | None:
         if key.fileobj is self.kernel:
             messages, _, open_ = self.kernel.receive()
+            stopped = {message["id"] for message in messages if message["op"] == "stop"}
             for message in messages:
+                if message["op"] == "start" and message["id"] in stopped:
+                    self.tell({"event": "done", "id": message["id"], "code": _STOPPED})
+                    continue
                 work = self.obey(message)
                 if work:
                     return work

@@ -51,6 +51,17 @@ def last_line(traceback: str) -> str:
     return named[-1] if named else ""
 
 
+def last_words(text: str) -> str:
+    """Returns the last line of a rank's output that its script wrote, at most 300 characters.
+
+    Example:
+        >>> last_words(chr(10).join(["usage: train.py", "train.py: error: no data"]))
+        'train.py: error: no data'
+    """
+    lines = _CPP_LOG.sub("", _PREFIX.sub("", text)).split("\n")
+    return next((line.strip()[:300] for line in reversed(lines) if line.strip()), "")
+
+
 def users_frames(traceback: str) -> str:
     """Drops the frames of Python's and of installed packages; all stay if none is the user's."""
     lines = traceback.splitlines()
