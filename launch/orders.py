@@ -7,6 +7,7 @@ Each function gets this rank's own, freshly built objects and the path of a chec
 
 # mypy: allow-untyped-defs
 import importlib.util
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -76,6 +77,8 @@ def find_order(name: str) -> Callable[..., DistributedDataParallel]:
     spec = importlib.util.spec_from_file_location("learners_order", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # a dataclass looks its module up there
+    sys.path.append(str(Path(path).resolve().parent))  # the file may import its neighbours
     spec.loader.exec_module(module)
     if not callable(getattr(module, function, None)):
         raise ValueError(f"{path} has no function {function!r}")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .curves.compare import first_difference, plot_runs
     from .curves.record import log
     from .jobs.errors import JobFailed, JobStalled, JobStopped, LaunchError
-    from .jobs.source import as_file
+    from .jobs.notebook.source import as_file
     from .run import Run, torchrun
 
 __version__ = "0.1.0"
@@ -40,7 +40,7 @@ _HOME = {
     "JobStopped": "jobs.errors",
     "LaunchError": "jobs.errors",
     "Run": "run",
-    "as_file": "jobs.source",
+    "as_file": "jobs.notebook.source",
     "first_difference": "curves.compare",
     "log": "curves.record",
     "plot_runs": "curves.compare",

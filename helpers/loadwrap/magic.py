@@ -94,7 +94,7 @@ def run_cell(line: str, cell: str, namespace: dict[str, Any]) -> None:
         cell: The lines below it.
         namespace: The notebook's variables.
     """
-    from .jobs.cells import write_cell
+    from .jobs.notebook.cells import write_cell
     from .run import torchrun
 
     found = parse(line)

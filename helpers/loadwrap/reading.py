@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,9 @@ from .jobs.errors import LaunchError
 
 if TYPE_CHECKING:
     from .curves.follow import Curves, MetricsFollower, PatternFollower
+
+
+_STILL = 3.0  # seconds without a write after which half a line is all there will be
 
 
 class Reader:
@@ -42,14 +46,27 @@ class Reader:
         return self._begin().poll()
 
     def read(self) -> Curves:
-        """Takes in all there is by now, and returns it."""
+        """Takes in all there is by now, and returns it; half a line waits for its other half."""
         follower = self._begin()
-        follower.finish()
+        follower.catch_up()
         return follower.curves
 
     def finish(self) -> None:
         """Takes in all there is, the last line included: the run has ended."""
         self._begin().finish()
+
+    def still(self) -> bool:
+        """Tells whether nobody has written to the run for some seconds."""
+        places = [self._run, *self._run.glob("*/**/*")] if self._run.is_dir() else [self._run]
+        now = time.time()
+        return all(now - path.stat().st_mtime > _STILL for path in places)
+
+    @property
+    def unmatched(self) -> int:
+        """How many lines a pattern was tried on, if it never matched; else 0."""
+        follower = self._begin()
+        lines = 0 if self.pattern is None else getattr(follower, "lines", 0)
+        return 0 if follower.curves.metrics else lines
 
     @property
     def curves(self) -> Curves:

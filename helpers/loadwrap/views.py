@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from dataclasses import dataclass
@@ -58,7 +59,7 @@ class Console(View):
     def begin(self) -> None:
         """Prints the command."""
         if self._command:
-            print(f"$ {self._command}", flush=True)
+            print(f"$ {_from_here(self._command)}", flush=True)
 
     def show(self, reader: Reader, run: Run) -> None:
         """Prints where the run stands, every two seconds, if it has moved."""
@@ -70,6 +71,7 @@ class Console(View):
         """Prints where the run ended."""
         self._line(reader)
         if not reader.curves.metrics:
+            tell_unmatched(reader)
             print_outputs(reader)
 
     def _line(self, reader: Reader) -> None:
@@ -100,7 +102,7 @@ class Notebook(View):
     def begin(self) -> None:
         """Prints the command."""
         if self._command:
-            print(f"$ {self._command}", flush=True)
+            print(f"$ {_from_here(self._command)}", flush=True)
 
     def show(self, reader: Reader, run: Run) -> None:
         """Redraws the figure if there is time for it and reason to."""
@@ -113,6 +115,7 @@ class Notebook(View):
         if reader.curves.metrics:
             print(self._figure.describe(reader.curves), flush=True)
         else:
+            tell_unmatched(reader)
             print_outputs(reader)
 
     def _status(self, run: Run) -> str:
@@ -120,6 +123,17 @@ class Notebook(View):
         if state == "running" and run.starting:
             return "starting: importing torch once for all jobs"
         return f"{state} · {time.monotonic() - self._started:.1f} s"
+
+
+def _from_here(command: str) -> str:
+    """Shortens paths below the working folder; the line still does the same."""
+    return command.replace(os.path.join(os.getcwd(), ""), "")
+
+
+def tell_unmatched(reader: Reader) -> None:
+    """Says so where a pattern never matched: an empty figure would not tell why."""
+    if lines := reader.unmatched:
+        print(f"The pattern matched none of the {lines:,} lines that the ranks printed:")
 
 
 def print_outputs(reader: Reader) -> None:

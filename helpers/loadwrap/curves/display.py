@@ -31,17 +31,18 @@ class Handle:
         self._size = {"width": width, "height": height}
         self._id: str | None = None
 
-    def show(self, png: bytes, alt: str) -> None:
+    def show(self, png: bytes, alt: str, height: int | None = None) -> None:
         """Sends the picture to the notebook; outside a notebook it does nothing."""
         if not in_notebook():
             return
         from IPython.display import publish_display_data
 
+        size = {**self._size, "height": height or self._size["height"]}
         again: dict[str, Any] = {"update": True} if self._id else {}
         self._id = self._id or uuid.uuid4().hex
         publish_display_data(
             {"image/png": png, "text/plain": self._words},
-            {"image/png": {**self._size, "alt": alt}},
+            {"image/png": {**size, "alt": alt}},
             transient={"display_id": self._id},
             **again,
         )

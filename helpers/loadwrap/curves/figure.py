@@ -18,6 +18,7 @@ from .scene import GREY, INK, Frame, Stroke, columns_of, extent, strokes_of
 from .store import Curves, UnknownMetric
 
 WIDTH, HEIGHT = 720, 320
+_STRIP = 64  # the height of what stays where nothing was logged at all
 _BOX = (62.0, 44.0, 616.0, 270.0)
 _FINE = 2048
 _CLOCK_S = 1.0  # between two redraws in which only the seconds have changed
@@ -104,9 +105,12 @@ class LiveFigure:
 
     def finish(self, curves: Curves, status_text: str) -> None:
         """Draws the figure that stays: whole range, twice as sharp, small in bytes."""
-        canvas = Canvas(WIDTH, HEIGHT, scale=2)
         strokes = self._strokes(curves, fine=True)
         progress = self._progress(curves, status_text, over=True)
+        if not curves.metrics:
+            self._finish_empty(curves, progress)
+            return
+        canvas = Canvas(WIDTH, HEIGHT, scale=2)
         spans = extent(strokes, self.resumed_at, self.predicted)
         if spans is None:
             self._waiting(canvas, curves, progress, over=True)
@@ -117,6 +121,15 @@ class LiveFigure:
             self._write_title(canvas, progress)
         self._png = canvas.png(small=True)
         self._handle.show(self._png, self.describe(curves))
+
+    def _finish_empty(self, curves: Curves, progress: str) -> None:
+        canvas = Canvas(WIDTH, _STRIP, scale=2)
+        canvas.box((0, 0, WIDTH, _STRIP), "white")
+        words = f"nothing was logged: log(step, {self.metric}=...) in a rank draws a curve here"
+        canvas.text(16, _STRIP - 24, canvas.fitting(progress, WIDTH - 32), INK, size=12, bold=True)
+        canvas.text(16, _STRIP - 44, canvas.fitting(words, WIDTH - 32), GREY)
+        self._png = canvas.png(small=True)
+        self._handle.show(self._png, self.describe(curves), _STRIP)
 
     def png(self) -> bytes:
         """Returns the picture last drawn, as PNG; empty before the first."""

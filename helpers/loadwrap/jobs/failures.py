@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from .. import folder
-from . import cells, processes
+from . import processes
 from .errors import JobFailed
-from .job import Job
-from .tracebacks import last_line, last_traceback, users_frames
+from .job import Job, RankEnd
+from .notebook import cells
+from .tracebacks import last_line, last_traceback, last_words, users_frames
 
 _PEER = re.compile(
     r"Connection (closed|reset) by peer|Connection was likely closed|Broken pipe|recvValue failed"
@@ -38,6 +39,7 @@ class _End:
     code: int
     time_ns: int
     traceback: str
+    words: str = ""  # what it last wrote to standard error
 
     @property
     def order(self) -> tuple[int, int]:
@@ -93,7 +95,8 @@ def _what(end: _End, kills_before: int | None) -> str:
         return told + ": most likely out of memory (fewer ranks or a smaller batch need less)."
     if end.traceback:
         return f"{last_line(end.traceback).split(':')[0].strip()}, exit code {end.code}."
-    return f"it left with exit code {end.code} and no traceback."
+    told = f"it left with exit code {end.code} and no traceback"
+    return f"{told}; it said last: {end.words}" if end.words else f"{told}."
 
 
 def _disk(run: Path, text: str) -> str:
@@ -109,17 +112,7 @@ def _ends(run: Path, job: Job) -> list[_End]:
     records = {rank: _record(path) for rank, path in folder.rank_files(run / folder.ERRORS).items()}
     if job.ends:  # warm: the host saw every end; of a restarted rank the last one counts
         last = {end.rank: end for end in job.ends}
-        locals_ = {rank: rank % max(len(last), 1) for rank in last}
-        return [
-            _End(
-                end.rank,
-                end.code,
-                int(records.get(end.rank, {}).get("time_ns", end.time_ns)),
-                str(records.get(end.rank, {}).get("traceback", ""))
-                or _printed(run, locals_[end.rank])[0],
-            )
-            for end in last.values()
-        ]
+        return [_seen(run, end, records.get(end.rank, {}), len(last)) for end in last.values()]
     try:
         report = (run / folder.AGENT_LOG).read_text(errors="replace")
     except OSError:
@@ -127,9 +120,18 @@ def _ends(run: Path, job: Job) -> list[_End]:
     ends = {}
     for match in _REPORT.finditer(report):
         text, moment = _printed(run, int(match["local"]))
-        rank = int(match["rank"])
-        ends[rank] = _End(rank, int(match["code"]), moment if text else _NEVER, text)
+        rank, trace = int(match["rank"]), last_traceback(text)
+        moment = moment if trace else _NEVER
+        ends[rank] = _End(rank, int(match["code"]), moment, trace, last_words(text))
     return list(ends.values())
+
+
+def _seen(run: Path, end: RankEnd, record: dict[str, Any], ranks_here: int) -> _End:
+    """Puts together what the host saw of a rank's end and what the rank left."""
+    text, _ = _printed(run, end.rank % ranks_here)
+    trace = str(record.get("traceback", "")) or last_traceback(text)
+    moment = int(record.get("time_ns", end.time_ns))
+    return _End(end.rank, end.code, moment, trace, last_words(text))
 
 
 def _record(path: Path) -> dict[str, Any]:
@@ -141,7 +143,7 @@ def _record(path: Path) -> dict[str, Any]:
 
 
 def _printed(run: Path, local_rank: int) -> tuple[str, int]:
-    """Returns the last traceback a rank printed, and when it printed last (ns)."""
+    """Returns the end of what a rank wrote to standard error, and when it last did (ns)."""
     files = folder.output_files(run, "stderr").get(local_rank, [])
     if not files:
         return "", _NEVER
@@ -149,7 +151,7 @@ def _printed(run: Path, local_rank: int) -> tuple[str, int]:
         with files[-1].open("rb") as file:
             moment = os.fstat(file.fileno()).st_mtime_ns
             file.seek(max(0, os.fstat(file.fileno()).st_size - 200_000))
-            return last_traceback(file.read().decode(errors="replace")), moment
+            return file.read().decode(errors="replace"), moment
     except OSError:
         return "", _NEVER
 
@@ -165,7 +167,9 @@ def _torchrun_failed(run: Path, job: Job) -> JobFailed:
         number = -code if code < 0 else code - 128
         headline = f"torchrun itself was killed by signal {number}; its ranks were ended with it."
     elif "EADDRINUSE" in said or "address already in use" in said.lower():
-        headline = f"The port is in use: give another one, or none. torchrun said: {said}"
+        port = re.search(r"port: (\d+)", said)
+        headline = f"Port {port[1]} is in use" if port else "The port is in use"
+        headline += ": give another one, or none."
     elif said:
         headline = f"torchrun itself failed (exit code {code}). It said last: {said.strip()}"
     else:

@@ -92,7 +92,7 @@ def _where(frames: list[dict[str, str]]) -> str:
 
 
 def _place(frame: dict[str, str]) -> str:
-    from . import cells  # only who reads a stack needs it, not every rank
+    from .notebook import cells  # only who reads a stack needs it, not every rank
 
     if cell := cells.cell_line(frame["file"], int(frame["line"])):
         return f"{cell[0]}, line {cell[1]}"

@@ -8,7 +8,7 @@ import re
 import types
 from typing import Any, Protocol
 
-from .errors import _Told
+from ..errors import _Told
 
 _SINGLETONS = {None: "None", True: "True", False: "False"}
 
@@ -42,7 +42,7 @@ def literal(value: Any, references: References) -> str:
             value that is not.
 
     Example:
-        >>> from loadwrap.jobs.imports import Imports
+        >>> from loadwrap.jobs.notebook.imports import Imports
         >>> literal({"lr": 0.1, "stop": float("inf")}, Imports(set()))
         "{'lr': 0.1, 'stop': float('inf')}"
     """

@@ -9,7 +9,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from loadwrap.jobs.cells import Piece, cell_line, translate, write_cell, write_with_map
+from loadwrap.jobs.notebook.cells import Piece, cell_line, translate, write_cell, write_with_map
 
 
 def run_script(path, *arguments):
@@ -123,8 +123,8 @@ NOTEBOOK = [
     """
     import subprocess, sys
     from pathlib import Path
-    from loadwrap.jobs.source import as_file
-    from loadwrap.jobs.cells import translate, write_cell
+    from loadwrap.jobs.notebook.source import as_file
+    from loadwrap.jobs.notebook.cells import translate, write_cell
     """,
     """
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from loadwrap.jobs.collect import _References
-from loadwrap.jobs.imports import Imports
-from loadwrap.jobs.layout import Contents
-from loadwrap.jobs.literals import literal
-from loadwrap.jobs.source import SourceError, as_file
+from loadwrap.jobs.notebook.collect import _References
+from loadwrap.jobs.notebook.imports import Imports
+from loadwrap.jobs.notebook.layout import Contents
+from loadwrap.jobs.notebook.literals import literal
+from loadwrap.jobs.notebook.source import SourceError, as_file
 
 LOAD = """
 import importlib.util, sys
@@ -623,7 +623,7 @@ def test_functions_from_files(cell):
 def test_a_script_is_treated_like_a_notebook(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
-        "import sys\nfrom loadwrap.jobs.source import as_file\nN = 4\n"
+        "import sys\nfrom loadwrap.jobs.notebook.source import as_file\nN = 4\n"
         "class Plain:\n    n = 4\n"
         "def f():\n    return N + Plain.n\n"
         "print(as_file(f))\nassert __name__ == '__main__'\n"
@@ -642,7 +642,7 @@ def test_a_folder_that_cannot_be_written(cell):
 
 def test_no_torch_and_no_ipython_for_the_import():
     code = (
-        "import sys, loadwrap.jobs.source, loadwrap.jobs.cells;"
+        "import sys, loadwrap.jobs.notebook.source, loadwrap.jobs.notebook.cells;"
         "print([m for m in ('torch', 'IPython', 'matplotlib', 'numpy') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
