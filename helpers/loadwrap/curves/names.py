@@ -12,7 +12,7 @@ from .canvas import Canvas
 from .scene import INK, MOST_NAMED, Frame, Stroke
 
 _GAP = 13.0
-_SAME_PLACE = 30.0
+_SAME_PLACE = 60.0  # about as wide as a name: nearer, two names would cover one another
 
 
 @dataclass(frozen=True)
