@@ -53,8 +53,9 @@ class _ForkedRank:
 
 
 class _Agent:
-    def __init__(self, link: wire.Link, drop: frozenset[str]) -> None:
+    def __init__(self, link: wire.Link, run: str, drop: frozenset[str]) -> None:
         self.link = link
+        self.run = run
         self.drop = drop  # variables of this process that are none of the ranks' business
         self.codes: dict[int, int] = {}
         self.groups: list[int] = []
@@ -84,6 +85,8 @@ class _Agent:
         """The host is gone: ends every process of the job, this one last."""
         for group in self.groups:
             processes.kill_group(group)
+        # What left its group can be told by its environment; a forked rank, by its group alone.
+        processes.kill_marked(folder.RUN_ENV, self.run)
         os._exit(1)
 
     def watch(self, host: int) -> None:
@@ -98,7 +101,7 @@ def main(message: dict[str, Any], link: wire.Link, host: int) -> None:
     drop = frozenset() if _NVML_CHECK in os.environ else frozenset({_NVML_CHECK})
     # torchrun asks whether there is CUDA; asked this way, the answer leaves CUDA untouched.
     os.environ.setdefault(_NVML_CHECK, "1")
-    agent = _Agent(link, drop)
+    agent = _Agent(link, message["run"], drop)
     threading.Thread(target=agent.watch, args=(host,), daemon=True, name="watch").start()
     _fork_instead(agent)
     for attempt in range(_PORT_TRIES):

@@ -112,7 +112,7 @@ class Host:
             LaunchError: The host could not be started; it says what the host said last.
         """
         self._numbers += 1
-        job = WarmJob(self, self._numbers)
+        job = WarmJob(self, self._numbers, str(run))
         static = launch.alone and not launch.restarts
         argv = launch.argv("--log-dir", str(run / folder.LOGS), "--redirects", "3")
         self.jobs[job.number] = job
@@ -161,6 +161,7 @@ class Host:
                 processes.kill_group(pid)
             if job.agent:
                 processes.kill([job.agent])
+                processes.kill_marked(folder.RUN_ENV, job.run)
             job.hear({"event": "done", "code": 1})
         try:
             self._process.wait(1)
@@ -199,10 +200,11 @@ class Host:
 class WarmJob(Job):
     """A job of the host's."""
 
-    def __init__(self, host: Host, number: int) -> None:
+    def __init__(self, host: Host, number: int, run: str) -> None:
         """Belongs to one host, under a number."""
         super().__init__()
         self.number = number
+        self.run = run
         self.groups: list[int] = []
         self._host = host
 

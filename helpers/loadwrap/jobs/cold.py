@@ -47,8 +47,8 @@ class ColdJob(Job):
             self._supervisor.stdout.close()
             self.agent = self.agent or -1
             self.code = 128 - code if code < 0 else code
-            if code < 0:  # the supervisor itself was killed: what it watched is swept here
-                processes.kill(self._found().values())
+            if code < 0:  # the supervisor itself was killed: what it watched is swept here, too
+                processes.kill_marked(folder.RUN_ENV, self._run)
 
     def _hear(self, descriptor: int, timeout: float) -> None:
         if select.select([descriptor], [], [], timeout)[0]:

@@ -36,6 +36,7 @@ _PRELOAD = (
     *("torch.nn.parallel", "torch.distributed.run", "numpy", "sklearn.datasets"),
 )
 _LOOK_EVERY = 0.2  # seconds between two looks at the kernel's pid
+_PATIENCE = 5.0  # seconds for a killed process to be gone; one in state D may stay
 _STOPPED = 128 + signal.SIGINT  # exit code of a job that was stopped before it began
 
 
@@ -48,6 +49,8 @@ class _Job:
     ranks: dict[int, int] = field(default_factory=dict)  # pid: rank, those alive
     groups: list[int] = field(default_factory=list)  # every rank's process group
     stop: Escalation | None = None
+    code: int | None = None  # the agent's, once it has ended
+    ended: float = 0.0
 
 
 class _Host:
@@ -75,6 +78,7 @@ class _Host:
                 if work:
                     return work
             self.reap()
+            self.conclude()
             self.press()
             self.tell()
             if os.getppid() != self.parent:
@@ -217,32 +221,40 @@ class _Host:
                     self.tell({**event, "code": code, "time_ns": moment})
 
     def finish(self, job: _Job, code: int) -> None:
-        """Ends what is left of a job whose agent has ended, and says so."""
-        del self.jobs[job.number]
+        """Ends what is left of a job whose agent has ended."""
+        job.code, job.ended = code, time.monotonic()
         if job.link.fileno() in self.selector.get_map():
             self.selector.unregister(job.link)
         job.link.close()
-        self.sweep(job)
-        self.tell({"event": "done", "id": job.number, "code": code})
-
-    def sweep(self, job: _Job) -> None:
         for group in job.groups:  # a rank's DataLoader workers are in its group
             processes.kill_group(group)
-        # What left its group and lost its parent has become a child of this process.
+
+    def conclude(self) -> None:
+        """Says that a job is done, once its ranks are gone and what they started is swept."""
+        for job in list(self.jobs.values()):
+            if job.code is None or (job.ranks and time.monotonic() - job.ended < _PATIENCE):
+                continue
+            del self.jobs[job.number]
+            self.sweep(job)
+            self.tell({"event": "done", "id": job.number, "code": job.code})
+
+    def sweep(self, job: _Job) -> None:
+        """Ends what left its rank's group: without its parent, it is a child of this process."""
         ours = {job.agent for job in self.jobs.values()}
         ours.update(pid for job in self.jobs.values() for pid in job.ranks)
         table = processes.parents()
-        orphans = [
-            pid for pid, parent in table.items() if parent == os.getpid() and pid not in ours
-        ]
-        for pid in orphans:
-            if processes.environment(pid).get(folder.RUN_ENV) == job.run:
+        for pid in [pid for pid, parent in table.items() if parent == os.getpid()]:
+            if pid in ours:
+                continue
+            # A process that only forked shows this process's environment, whichever job it is of.
+            run = processes.environment(pid).get(folder.RUN_ENV, "" if self.jobs else job.run)
+            if run == job.run:
                 processes.kill([*processes.descendants(pid, table), pid])
 
     def press(self) -> None:
         """Sends a job that is to stop the signal that is due."""
         for job in self.jobs.values():
-            signum = job.stop.due() if job.stop else None
+            signum = job.stop.due() if job.stop and job.code is None else None
             if signum == signal.SIGKILL:
                 for group in job.groups:
                     processes.kill_group(group)
@@ -250,11 +262,7 @@ class _Host:
                 processes.kill([job.agent], signum)
 
     def leave(self) -> None:
-        for job in self.jobs.values():
-            for group in job.groups:
-                processes.kill_group(group)
-            processes.kill([job.agent])
-            self.sweep(job)
+        processes.end_descendants(_PATIENCE)
         os._exit(0)
 
 

@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterable
 
 LINUX = sys.platform.startswith("linux")
@@ -123,6 +124,21 @@ def kill(pids: Iterable[int], signum: int = signal.SIGKILL) -> None:
             os.kill(pid, signum)
         except (ProcessLookupError, PermissionError):
             continue
+
+
+def end_descendants(patience: float) -> None:
+    """Kills all below this process, which must adopt orphans, and what appears meanwhile."""
+    end = time.monotonic() + patience
+    while (pids := descendants(os.getpid())) and time.monotonic() < end:
+        kill(pids)
+        time.sleep(0.01)
+
+
+def kill_marked(name: str, value: str) -> None:
+    """Kills every process that was started with this value of an environment variable."""
+    for _ in range(2):  # the second look finds what was just being started at the first
+        kill(pid for pid in parents() if environment(pid).get(name) == value)
+        time.sleep(0.02)
 
 
 def kill_group(group: int, signum: int = signal.SIGKILL) -> None:
