@@ -39,8 +39,12 @@ def draw_names(canvas: Canvas, frame: Frame, strokes: Sequence[Stroke]) -> None:
             columns[0][1].append(_Name(y, words, INK))
         else:
             canvas.text(right + 8, y, words, INK)
-    for x, names in columns:
-        _write_column(canvas, frame, x + 9, sorted(names, key=lambda name: name.y))
+    for number, (x, names) in enumerate(columns):
+        names = sorted(names, key=lambda name: name.y)
+        if number == 0:
+            _write_column(canvas, frame, x + 9, names)
+        else:
+            _write_before(canvas, frame, x, names)
 
 
 def rank_words(ranks: Sequence[int]) -> str:
@@ -83,6 +87,17 @@ def _names_of(frame: Frame, strokes: Sequence[Stroke]) -> list[_Name]:
         middle = group[len(group) // 2][0]
         names.append(_Name(float(np.mean([y for _, y in group])), rank_words(ranks), middle.color))
     return names
+
+
+def _write_before(canvas: Canvas, frame: Frame, x: float, names: Sequence[_Name]) -> None:
+    """Writes names above the ends of their lines: where these end, others may go on."""
+    _, bottom, _, top = frame.box
+    wishes = [min(max(name.y + _GAP, bottom), top) for name in names]
+    places = spread_out(wishes, _GAP, bottom + 8, top - 4)
+    for name, place in zip(names, places, strict=True):
+        wide = canvas.text_width(name.words, bold=name.bold)
+        canvas.box((x - wide - 4, place - 7, x, place + 7), "white", 0.7)
+        canvas.text(x - 2, place, name.words, name.color, bold=name.bold, across="right")
 
 
 def _write_column(canvas: Canvas, frame: Frame, x: float, names: Sequence[_Name]) -> None:
