@@ -242,7 +242,8 @@ class WarmJob(Job):
         elif event == "exit":
             if self.ranks.get(message["rank"]) == message["pid"]:
                 del self.ranks[message["rank"]]
-            self.ends.append(RankEnd(message["rank"], message["code"], message["time_ns"]))
+            if "code" in message:
+                self.ends.append(RankEnd(message["rank"], message["code"], message["time_ns"]))
         elif event == "done":
             self.code = message["code"]
             self._host.jobs.pop(self.number, None)

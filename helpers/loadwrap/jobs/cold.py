@@ -46,7 +46,7 @@ class ColdJob(Job):
         if code is not None and self.code is None:
             self._supervisor.stdout.close()
             self.agent = self.agent or -1
-            self.code = 128 - code if code < 0 else code
+            self.code = 128 - code if code > 128 else code  # torchrun's own signal, as Popen has it
             if code < 0:  # the supervisor itself was killed: what it watched is swept here, too
                 processes.kill_marked(folder.RUN_ENV, self._run)
 

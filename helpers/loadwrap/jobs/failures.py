@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ _REPORT = re.compile(
     r"rank\s+: (?P<rank>\d+) \(local_rank: (?P<local>\d+)\)\s+exitcode\s+: (?P<code>-?\d+) \(pid"
 )
 _NEVER = 1 << 63
+_NO_ROOM = 64 * 1024  # bytes: a disk with less is full, and what a rank said last was lost
 
 
 @dataclass
@@ -100,11 +102,18 @@ def _what(end: _End, kills_before: int | None) -> str:
 
 
 def _disk(run: Path, text: str) -> str:
-    if "No space left on device" in text:
+    if "No space left on device" in text or _full(run):
         return " A disk is full: free some space, or write somewhere else."
     if "Read-only file system" in text:
         return " It wrote to a read-only disk: give it a folder that can be written to."
     return ""
+
+
+def _full(run: Path) -> bool:
+    try:
+        return shutil.disk_usage(run).free < _NO_ROOM
+    except OSError:  # the run folder has gone
+        return False
 
 
 def _ends(run: Path, job: Job) -> list[_End]:
@@ -174,4 +183,5 @@ def _torchrun_failed(run: Path, job: Job) -> JobFailed:
         headline = f"torchrun itself failed (exit code {code}). It said last: {said.strip()}"
     else:
         headline = f"torchrun itself ended with exit code {code} and said nothing."
+    headline += _disk(run, said)
     return JobFailed(headline, exitcode=code, directory=run)

@@ -218,7 +218,9 @@ class _Host:
                     rank = job.ranks.pop(pid)
                     self.answer(job, {"pid": pid, "code": code})
                     event = {"event": "exit", "id": job.number, "rank": rank, "pid": pid}
-                    self.tell({**event, "code": code, "time_ns": moment})
+                    # After the agent's end it was this process that ended the rank.
+                    failed = {"code": code, "time_ns": moment} if job.code is None else {}
+                    self.tell({**event, **failed})
 
     def finish(self, job: _Job, code: int) -> None:
         """Ends what is left of a job whose agent has ended."""
