@@ -57,8 +57,9 @@ class DigitNet(nn.Module):
 
 
 def choose_device() -> tuple[str, torch.device]:
-    """Return the backend and this rank's device, by the GPUs and the ranks of this machine."""
-    local_rank, ranks = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
+    """Return the backend, and the device of this rank."""
+    local_rank = int(os.environ["LOCAL_RANK"])
+    ranks = int(os.environ["LOCAL_WORLD_SIZE"])  # on this machine
     gpus = torch.cuda.device_count()
     if gpus == 0:
         torch.set_num_threads(1)  # the ranks already share the cores
