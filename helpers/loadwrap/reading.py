@@ -78,7 +78,8 @@ class Reader:
             try:
                 from .curves.follow import MetricsFollower, PatternFollower
             except ImportError as error:  # the core depends on torch alone
-                raise LaunchError(f"Curves need {error.name}: pip install {error.name}.") from None
+                need = f": pip install {error.name}" if error.name else ""
+                raise LaunchError(f"Curves cannot be read ({error}){need}.") from None
 
             if self.pattern is None:
                 self._follower = MetricsFollower(self._run)

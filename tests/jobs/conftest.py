@@ -18,7 +18,7 @@ def plain_environment(monkeypatch, tmp_path):
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes a script and returns its name: ``write("print(1)")``."""
+    """Writes a script into ``write.folder``, returns its name: ``write("print(1)")``."""
 
     def writing(text: str, name: str = "script.py") -> str:
         path = Path(tmp_path, name)
@@ -26,6 +26,7 @@ def write(tmp_path):
         path.write_text(textwrap.dedent(text), encoding="utf-8")
         return name
 
+    writing.folder = tmp_path
     return writing
 
 

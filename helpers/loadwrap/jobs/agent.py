@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from typing import Any
 
 from .. import folder
@@ -111,7 +112,9 @@ def main(message: dict[str, Any], link: wire.Link, host: int) -> None:
         except Exception as error:
             taken = "EADDRINUSE" in str(error) or "address already in use" in str(error).lower()
             if not (taken and message["static"] and not agent.groups) or attempt == _PORT_TRIES - 1:
-                raise
+                traceback.print_exc()
+                sys.stderr.flush()
+                os._exit(1)
 
 
 def _become(message: dict[str, Any]) -> None:

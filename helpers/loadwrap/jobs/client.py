@@ -88,8 +88,10 @@ class Host:
         env = {
             name: value
             for name, value in environment.items()
-            if not name.startswith("PYTEST_") and name != "MPLBACKEND"
+            if not name.startswith("PYTEST_") and name not in ("MPLBACKEND", "PYTHONPATH")
         }
+        if "PYTHONPATH" in os.environ:  # a job's own may lead to files that hide Python's
+            env["PYTHONPATH"] = os.environ["PYTHONPATH"]
         # A module that asks for CUDA as it is imported must not start it: no fork could use it.
         env.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
         self._process = subprocess.Popen(
@@ -156,17 +158,35 @@ class Host:
     def _lose(self) -> None:
         """The host is gone, and with it (see ``host.fork``) every rank; nothing may be left."""
         self.lost = True
+        try:
+            self._process.wait(1)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
         for job in list(self.jobs.values()):
             for pid in (*job.ranks.values(), *job.groups):
                 processes.kill_group(pid)
             if job.agent:
                 processes.kill([job.agent])
                 processes.kill_marked(folder.RUN_ENV, job.run)
+            if not job.stopping:
+                self._leave_words(job.run)
             job.hear({"event": "done", "code": 1})
+        self._let_go()
+
+    def _leave_words(self, run: str) -> None:
+        """Notes in a run's log that the host has ended, and what it said last."""
+        told = f"the warm host ended with exit code {self._process.returncode}"
         try:
-            self._process.wait(1)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
+            with open(os.path.join(run, folder.AGENT_LOG), "a") as log:
+                log.write(f"{told}: {self.last_words()} (warm=False starts jobs without it)\n")
+        except OSError:
+            pass  # the run folder has gone, or its disk is full
+
+    def _let_go(self) -> None:
+        atexit.unregister(self.retire)
+        self._link.close()
+        self._log.close()
 
     def discard(self) -> None:
         """Ends the host now, with every job it has."""
@@ -189,12 +209,13 @@ class Host:
             and any(j.code is None for j in self.jobs.values())
         ):
             return  # it keeps running for them, and ends with the kernel at the latest
-        self._link.close()
         self.lost = True
+        self._let_go()
         try:
             self._process.wait(2)
         except subprocess.TimeoutExpired:
             self._process.kill()
+            self._process.wait()
 
 
 class WarmJob(Job):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterable
@@ -49,6 +48,8 @@ def parents() -> dict[int, int]:
 
 
 def _parents_from_ps() -> dict[int, int]:
+    import subprocess  # on Linux never needed: a rank that only logs need not load it
+
     text = subprocess.run(
         ["ps", "-axo", "pid=,ppid=,stat="], capture_output=True, text=True, check=False
     ).stdout
