@@ -179,3 +179,14 @@ def test_the_goal_is_the_one_in_the_opening(path: Path) -> None:
     notebook = read(path)
     opening = notebook.cells[0].source.split("shown that ")[1]
     assert opening.startswith(notebook.metadata["lesson"]["goal"])
+
+
+@EVERY
+def test_every_measured_number_in_the_prose_is_printed(path: Path) -> None:
+    notebook = read(path)
+    seen = "\n".join(printed(cell) + cell.source for cell in code_cells(notebook))
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            own = "\n".join(line for line in prose(cell).splitlines() if line[:1] != ">")
+            for number in re.findall(r"(?<![\w.])\d+\.\d+\b|(?<![\w.])\d{1,3},\d{3}\b", own):
+                assert number in seen, f"{cell.id}: no cell prints {number}"
