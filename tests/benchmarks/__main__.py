@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import drawing
@@ -40,34 +41,37 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("groups", nargs="*", metavar="group", help=f"of {', '.join(GROUPS)}")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter measurements")
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=30,
+        metavar="SECONDS",
+        help="how long to wait, before each group, for other processes to leave the machine",
+    )
     options = parser.parse_args()
     if unknown := set(options.groups) - set(GROUPS):
         parser.error(f"no such group: {', '.join(sorted(unknown))}; there are {', '.join(GROUPS)}")
 
     cores = machine.use_two_cores()
     rows: list[Row] = []
-    busiest = 0.0
     start = time.monotonic()
     for name in options.groups or GROUPS:
-        busy = machine.load_of_others()
-        busiest = max(busiest, busy)
-        print(f"{name} (other processes use {busy:.0%} of the cores)", file=sys.stderr, flush=True)
+        before = machine.wait_until_quiet(options.patience)
+        print(f"{name} (other processes use {before:.0%} of the cores)", file=sys.stderr)
         with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
             try:
-                rows += GROUPS[name](Plan(Path(folder), options.quick))
+                found = GROUPS[name](Plan(Path(folder), options.quick))
             except Exception as error:  # the other groups still count
                 text = f"{type(error).__name__}: {error}"
                 print(text, file=sys.stderr)
-                rows.append(Row(name, "", f"could not be measured: {text.splitlines()[0]}", False))
-    busiest = max(busiest, machine.load_of_others())
+                found = [Row(name, "", f"could not be measured: {text.splitlines()[0]}", False)]
+        busy = max(before, machine.load_of_others()) > machine.BUSY
+        rows += [replace(row, busy=busy) for row in found]
     repeats = "medians of 2, shortened" if options.quick else "medians of 5 or more"
     print(f"\n{machine.facts(cores)}; {repeats}, {time.monotonic() - start:.0f} s\n")
     print(lay_out(rows))
-    if busiest > machine.BUSY:
-        print(
-            f"\nOther processes used up to {busiest:.0%} of the cores: measure again on a machine "
-            "that does nothing else."
-        )
+    if any(row.busy for row in rows):
+        print("\nbusy: other processes used the machine; measure again when it does nothing else.")
     return 0 if all(row.ok for row in rows) else 1
 
 

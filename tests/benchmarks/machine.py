@@ -46,6 +46,14 @@ def load_of_others(sample_s: float = 1.0) -> float:
     return (after[1] - before[1]) / total if total else 0.0
 
 
+def wait_until_quiet(patience_s: float) -> float:
+    """Waits until nobody else uses the machine, but not for ever; returns the load of others."""
+    end = time.monotonic() + patience_s
+    while (load := load_of_others()) > BUSY and time.monotonic() < end:
+        pass  # to look takes a second
+    return load
+
+
 def _ticks() -> tuple[int, int]:
     """Returns all ticks of the cores in use, and those in which something ran."""
     cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()

@@ -5,12 +5,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured, what it must reach, what it was, and whether that is enough."""
+    """What was measured, what it must reach, what it was, and whether that is enough.
+
+    ``busy``: other processes were using the machine, so that it says little.
+    """
 
     measure: str
     reach: str
     measured: str
     ok: bool
+    busy: bool = False
+
+    @property
+    def verdict(self) -> str:
+        return ("ok" if self.ok else "NOT") + (" (busy)" if self.busy else "")
 
 
 def seconds(value: float) -> str:
@@ -20,7 +28,7 @@ def seconds(value: float) -> str:
 def lay_out(rows: list[Row]) -> str:
     """Returns the rows as a table of plain text."""
     cells = [("measure", "reach", "measured", "")]
-    cells += [(row.measure, row.reach, row.measured, "ok" if row.ok else "NOT") for row in rows]
+    cells += [(row.measure, row.reach, row.measured, row.verdict) for row in rows]
     widths = [max(len(line[column]) for line in cells) for column in range(4)]
     cells.insert(1, tuple("-" * width for width in widths))
     return "\n".join(
