@@ -16,10 +16,10 @@ from pathlib import Path
 import drawing
 import following
 import latency
-import lessons
 import log_call
 import machine
 import memory
+import nbval_runs
 import starts
 import training
 from plan import Plan
@@ -33,7 +33,7 @@ GROUPS: dict[str, Callable[[Plan], list[Row]]] = {
     "latency": latency.measure,
     "drawing": drawing.measure,
     "following": following.measure,
-    "lessons": lessons.measure,
+    "lessons": nbval_runs.measure,
 }
 
 
