@@ -79,9 +79,9 @@ class Console(View):
         if self._metric not in curves.metrics:
             return
         steps, values = curves.mean(self._metric)
-        if len(steps) and steps[-1] != self._told:
-            self._told = steps[-1]
-            ranks = len(curves.curve(self._metric))
+        ranks = len(curves.curve(self._metric))
+        if len(steps) and (steps[-1], values[-1], ranks) != self._told:
+            self._told = steps[-1], values[-1], ranks
             of = "1 rank" if ranks == 1 else f"mean of {ranks} ranks"
             print(f"step {steps[-1]} · {self._metric} {values[-1]:.4g} ({of})", flush=True)
 

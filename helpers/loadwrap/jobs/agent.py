@@ -77,6 +77,8 @@ class _Agent:
         self.link.send({"words": words, "env": env, "cwd": os.getcwd(), **where}, (out, err))
         while True:
             for message in self.hear():
+                if "error" in message:
+                    raise OSError(f"the warm host could not fork a rank: {message['error']}")
                 if "code" not in message:
                     self.groups.append(message["pid"])
                     return _ForkedRank(self, message["pid"])

@@ -9,20 +9,17 @@ from __future__ import annotations
 import atexit
 import os
 import select
-import signal
 import subprocess
 import sys
 import tempfile
-import time
+import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from .. import folder
 from . import bootstrap, processes, wire
-from .errors import LaunchError
-from .job import Job, RankEnd
 from .options import Launch
+from .warm import WarmJob
 
 # Variables that a library reads when it is loaded: a forked rank would come too late to change
 # them, so a job that has other values gets another host.
@@ -82,6 +79,7 @@ class Host:
         self.ready = self.lost = False
         self.jobs: dict[int, WarmJob] = {}
         self._numbers = 0
+        self._lock = threading.RLock()  # jobs may be started and waited for in several threads
         self._log = tempfile.TemporaryFile()
         self._link, theirs = wire.pair()
         os.set_inheritable(theirs.fileno(), True)
@@ -108,11 +106,7 @@ class Host:
         atexit.register(self.retire)
 
     def start(self, launch: Launch, run: Path) -> WarmJob:
-        """Hands over a job; it starts as soon as the host is ready.
-
-        Raises:
-            LaunchError: The host could not be started; it says what the host said last.
-        """
+        """Hands over a job; it starts as soon as the host is ready."""
         self._numbers += 1
         job = WarmJob(self, self._numbers, str(run))
         static = launch.alone and not launch.restarts
@@ -124,19 +118,20 @@ class Host:
             **{"cwd": os.getcwd(), "run": str(run)},
         }
         try:
-            self._link.send(message)
+            with self._lock:
+                self._link.send(message)
         except OSError:
-            self.pump()
-            raise LaunchError(
-                f"The warm host ended before it took a job: {self.last_words()}. "
-                "warm=False starts without it."
-            ) from None
+            pass  # the host has just ended: the job hears of it at the first look
+        except BaseException:  # interrupted within a message: the next one would be read as its end
+            self.discard()
+            raise
         return job
 
     def stop(self, number: int) -> None:
         """Asks the host to stop a job."""
         try:
-            self._link.send({"op": "stop", "id": number})
+            with self._lock:
+                self._link.send({"op": "stop", "id": number})
         except OSError:
             self.pump()
 
@@ -144,7 +139,16 @@ class Host:
         """Takes in what the host has said; waits up to ``timeout`` seconds for a word."""
         if self.lost or self.owner != os.getpid():
             return
-        if not select.select([self._link], [], [], timeout)[0]:
+        try:
+            heard = select.select([self._link], [], [], timeout)[0]
+        except ValueError:  # closed: another thread has found the host gone
+            return
+        if heard:
+            with self._lock:
+                self._take_in()
+
+    def _take_in(self) -> None:
+        if self.lost:
             return
         messages, _, open_ = self._link.receive()
         for message in messages:
@@ -191,7 +195,8 @@ class Host:
     def discard(self) -> None:
         """Ends the host now, with every job it has."""
         self._process.kill()
-        self._lose()
+        with self._lock:
+            self._lose()
 
     def last_words(self) -> str:
         """Returns the last line that the host printed."""
@@ -216,55 +221,3 @@ class Host:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-
-
-class WarmJob(Job):
-    """A job of the host's."""
-
-    def __init__(self, host: Host, number: int, run: str) -> None:
-        """Belongs to one host, under a number."""
-        super().__init__()
-        self.number = number
-        self.run = run
-        self.groups: list[int] = []
-        self._host = host
-
-    @property
-    def ready(self) -> bool:
-        """Whether the host takes jobs at once."""
-        return self._host.ready
-
-    def pump(self, timeout: float = 0.0) -> None:
-        """Takes in what the host has said; see ``Job.pump``."""
-        if self._host.owner != os.getpid():  # a fork of the kernel: not its job
-            time.sleep(timeout)
-            return
-        self._host.pump(timeout)
-
-    def stop(self) -> None:
-        """Passes the stop on; a job that the host has not begun yet is over at once."""
-        self.stopping = True
-        self._host.pump()
-        if not self._host.ready and len(self._host.jobs) == 1:
-            self._host.discard()  # it still imports torch, and has nothing to lose
-            return
-        self._host.stop(self.number)
-        if not self._host.ready:  # the host will find both words, and not begin
-            self.hear({"event": "done", "code": 128 + signal.SIGINT})
-
-    def hear(self, message: dict[str, Any]) -> None:
-        """Takes in one event of this job."""
-        event = message["event"]
-        if event == "agent":
-            self.agent = message["pid"]
-        elif event == "rank":
-            self.ranks[message["rank"]] = message["pid"]
-            self.groups.append(message["pid"])
-        elif event == "exit":
-            if self.ranks.get(message["rank"]) == message["pid"]:
-                del self.ranks[message["rank"]]
-            if "code" in message:
-                self.ends.append(RankEnd(message["rank"], message["code"], message["time_ns"]))
-        elif event == "done":
-            self.code = message["code"]
-            self._host.jobs.pop(self.number, None)

@@ -14,43 +14,23 @@ because a copy of the kernel's end may live on in some child of the kernel.
 from __future__ import annotations
 
 import functools
-import gc
 import os
 import selectors
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from .. import folder
 from . import processes, wire
+from .hosted import HostedJob, sweep
+from .preload import preload
 from .stopping import Escalation
 
-# Imported before the first job. torch._dynamo and torch.optim would otherwise cost each rank two
-# seconds at its first optimizer. Nothing here bears a name that a user's own file may have.
-_PRELOAD = (
-    *("torch", "torch._dynamo", "torch.optim", "torch.utils.data", "torch.distributed"),
-    *("torch.nn.parallel", "torch.distributed.run", "numpy", "sklearn.datasets"),
-)
 _LOOK_EVERY = 0.2  # seconds between two looks at the kernel's pid
 _PATIENCE = 5.0  # seconds for a killed process to be gone; one in state D may stay
 _STOPPED = 128 + signal.SIGINT  # exit code of a job that was stopped before it began
-
-
-@dataclass
-class _Job:
-    number: int
-    run: str
-    agent: int
-    link: wire.Link
-    ranks: dict[int, int] = field(default_factory=dict)  # pid: rank, those alive
-    groups: list[int] = field(default_factory=list)  # every rank's process group
-    stop: Escalation | None = None
-    code: int | None = None  # the agent's, once it has ended
-    ended: float = 0.0
 
 
 class _Host:
@@ -59,7 +39,7 @@ class _Host:
         self.parent = parent
         self.started = started
         self.unsent: list[dict[str, Any]] = []
-        self.jobs: dict[int, _Job] = {}
+        self.jobs: dict[int, HostedJob] = {}
         self.selector = selectors.DefaultSelector()
         self.selector.register(kernel, selectors.EVENT_READ)
         self.wake_read, self.wake_write = os.pipe()
@@ -97,7 +77,7 @@ class _Host:
                     return work
             if not open_:
                 self.leave()
-        elif isinstance(key.data, _Job):
+        elif isinstance(key.data, HostedJob):
             return self.fork_ranks(key.data)
         else:
             try:
@@ -134,7 +114,12 @@ class _Host:
         """
         host = os.getpid()
         ready_read, ready_write = os.pipe()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:
+            os.close(ready_read)
+            os.close(ready_write)
+            raise
         if pid:
             os.close(ready_write)
             os.read(ready_read, 1)  # returns when the child has its session
@@ -160,42 +145,61 @@ class _Host:
         return 0
 
     def fork_agent(self, message: dict[str, Any]) -> Callable[[], None] | None:
-        ours, theirs = wire.pair()
         host = os.getpid()
-        pid = self.fork(guarded=False)
+        try:
+            ours, theirs = wire.pair()
+            pid = self.fork(guarded=False)
+        except OSError as error:
+            self.refuse(message, error)
+            return None
         if not pid:
             ours.close()
             from . import agent
 
             return functools.partial(agent.main, message, theirs, host)
         theirs.close()
-        job = _Job(message["id"], message["run"], pid, ours)
+        job = HostedJob(message["id"], message["run"], pid, ours)
         self.jobs[job.number] = job
         self.selector.register(ours, selectors.EVENT_READ, job)
         self.tell({"event": "agent", "id": job.number, "pid": pid})
         return None
 
-    def fork_ranks(self, job: _Job) -> Callable[[], None] | None:
+    def refuse(self, message: dict[str, Any], error: OSError) -> None:
+        """Tells that there is no room for a job: processes, memory or descriptors ran out."""
+        try:
+            with open(os.path.join(message["run"], folder.AGENT_LOG), "a") as log:
+                log.write(f"the warm host could not fork: {error}\n")
+        except OSError:
+            pass  # for the same want, perhaps; that the job has failed is told all the same
+        self.tell({"event": "done", "id": message["id"], "code": 1})
+
+    def fork_ranks(self, job: HostedJob) -> Callable[[], None] | None:
         messages, descriptors, open_ = job.link.receive()
         if not open_:  # the agent has ended, or will at once; reap() does the rest
             self.selector.unregister(job.link)
         for number, message in enumerate(messages):
-            out, err = descriptors[2 * number : 2 * number + 2]
-            pid = self.fork(guarded=True)
+            try:
+                # Where this process may open no more, a descriptor that was sent does not arrive.
+                out, err = descriptors[2 * number : 2 * number + 2]
+                pid = self.fork(guarded=True)
+            except (OSError, ValueError) as error:
+                missing = isinstance(error, ValueError)
+                self.answer(job, {"error": "Too many open files" if missing else str(error)})
+                continue
             if not pid:
                 from . import rank
 
                 return functools.partial(rank.main, message, out, err, self.started)
-            os.close(out)
-            os.close(err)
             where = {"rank": message["rank"], "local_rank": message["local_rank"]}
             job.ranks[pid] = where["rank"]
             job.groups.append(pid)
             self.answer(job, {"pid": pid})
             self.tell({"event": "rank", "id": job.number, "pid": pid, **where})
+        for descriptor in descriptors:
+            os.close(descriptor)
         return None
 
-    def answer(self, job: _Job, message: dict[str, Any]) -> None:
+    def answer(self, job: HostedJob, message: dict[str, Any]) -> None:
         try:
             job.link.send(message)
         except OSError:
@@ -222,14 +226,13 @@ class _Host:
                     failed = {"code": code, "time_ns": moment} if job.code is None else {}
                     self.tell({**event, **failed})
 
-    def finish(self, job: _Job, code: int) -> None:
+    def finish(self, job: HostedJob, code: int) -> None:
         """Ends what is left of a job whose agent has ended."""
         job.code, job.ended = code, time.monotonic()
         if job.link.fileno() in self.selector.get_map():
             self.selector.unregister(job.link)
         job.link.close()
-        for group in job.groups:  # a rank's DataLoader workers are in its group
-            processes.kill_group(group)
+        job.kill_groups()
 
     def conclude(self) -> None:
         """Says that a job is done, once its ranks are gone and what they started is swept."""
@@ -237,31 +240,13 @@ class _Host:
             if job.code is None or (job.ranks and time.monotonic() - job.ended < _PATIENCE):
                 continue
             del self.jobs[job.number]
-            self.sweep(job)
+            sweep(job, self.jobs.values())
             self.tell({"event": "done", "id": job.number, "code": job.code})
-
-    def sweep(self, job: _Job) -> None:
-        """Ends what left its rank's group: without its parent, it is a child of this process."""
-        ours = {job.agent for job in self.jobs.values()}
-        ours.update(pid for job in self.jobs.values() for pid in job.ranks)
-        table = processes.parents()
-        for pid in [pid for pid, parent in table.items() if parent == os.getpid()]:
-            if pid in ours:
-                continue
-            # A process that only forked shows this process's environment, whichever job it is of.
-            run = processes.environment(pid).get(folder.RUN_ENV, "" if self.jobs else job.run)
-            if run == job.run:
-                processes.kill([*processes.descendants(pid, table), pid])
 
     def press(self) -> None:
         """Sends a job that is to stop the signal that is due."""
         for job in self.jobs.values():
-            signum = job.stop.due() if job.stop and job.code is None else None
-            if signum == signal.SIGKILL:
-                for group in job.groups:
-                    processes.kill_group(group)
-            if signum:
-                processes.kill([job.agent], signum)
+            job.press()
 
     def leave(self) -> None:
         processes.end_descendants(_PATIENCE)
@@ -278,30 +263,8 @@ def main(started: frozenset[str]) -> None:
     sys.argv[:] = [sys.argv[0]]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # stop buttons are the kernel's to handle
     processes.adopt_orphans()
-    _preload(parent)
+    preload(parent)
     host = _Host(kernel, parent, started)
     work = host.serve()
     del host, kernel
     work()
-
-
-def _preload(parent: int) -> None:
-    """Imports what every job needs, leaving at once should the kernel end meanwhile."""
-    done = threading.Event()
-
-    def watch() -> None:
-        while not done.wait(_LOOK_EVERY):
-            if os.getppid() != parent:
-                os._exit(0)
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    for name in _PRELOAD:
-        try:
-            __import__(name)
-        except ImportError:
-            continue  # numpy and scikit-learn are not everybody's
-    done.set()
-    watcher.join()
-    gc.collect()
-    gc.freeze()  # a collection in a rank would touch, and so copy, every page shared with us

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import fcntl
 import json
 import os
 import select
@@ -87,7 +88,15 @@ class Link:
 def pair() -> tuple[Link, Link]:
     """Returns the two ends of a new connection."""
     ours, theirs = socket.socketpair()
-    return Link(ours), Link(theirs)
+    return Link(_above_standard(ours)), Link(_above_standard(theirs))
+
+
+def _above_standard(sock: socket.socket) -> socket.socket:
+    """Moves a socket away from descriptors 0 to 2, which a program we start gets anew."""
+    if sock.fileno() > 2:
+        return sock
+    with sock:
+        return socket.socket(fileno=fcntl.fcntl(sock, fcntl.F_DUPFD_CLOEXEC, 3))
 
 
 def from_descriptor(descriptor: int) -> Link:

@@ -1,0 +1,39 @@
+"""What the warm host imports before its first job."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+
+# Imported before the first job. torch._dynamo and torch.optim would otherwise cost each rank two
+# seconds at its first optimizer. Nothing here bears a name that a user's own file may have.
+_PRELOAD = (
+    *("torch", "torch._dynamo", "torch.optim", "torch.utils.data", "torch.distributed"),
+    *("torch.nn.parallel", "torch.distributed.run", "numpy", "sklearn.datasets"),
+)
+_LOOK_EVERY = 0.2  # seconds between two looks at the kernel's pid
+
+
+def preload(parent: int) -> None:
+    """Imports what every job needs, leaving at once should the kernel end meanwhile."""
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(_LOOK_EVERY):
+            if os.getppid() != parent:
+                os._exit(0)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    for name in _PRELOAD:
+        try:
+            __import__(name)
+        except Exception:
+            if name.startswith("torch"):
+                raise
+            continue  # numpy and scikit-learn are not everybody's
+    done.set()
+    watcher.join()
+    gc.collect()
+    gc.freeze()  # a collection in a rank would touch, and so copy, every page shared with us
