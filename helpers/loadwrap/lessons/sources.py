@@ -23,7 +23,7 @@ def launch_file(name: str) -> str:
         FileNotFoundError: No folder above the working directory has ``launch/<name>``.
 
     Example:
-        >>> launch_file("train.py")  # in notebooks/
+        >>> launch_file("train.py")  # in notebooks/  # doctest: +SKIP
         '../launch/train.py'
     """
     here = Path.cwd()
@@ -47,7 +47,8 @@ def show(path: str | os.PathLike[str], *names: str) -> None:
         ValueError: The file defines no such name at its top level.
 
     Example:
-        >>> show("../launch/orders.py", "wrap_then_load_on_rank0")
+        >>> show(show.__code__.co_filename, "show")
+        <IPython.core.display.Markdown object>
     """
     text = Path(path).read_text(encoding="utf-8")
     found = {
