@@ -66,6 +66,8 @@ def parse(line: str) -> _Line:
             )
         name, equals, value = word.lstrip("-").partition("=")
         if name in _SWITCHES:
+            if equals:
+                raise LaunchError(f"--{name} takes no value.")
             found.ours[name] = ""
             continue
         option = name.replace("-", "_")
@@ -73,7 +75,7 @@ def parse(line: str) -> _Line:
             found.torchrun[option] = True
             continue
         if not equals:
-            if not words or (words[0].startswith("--") and option in OPTIONS):
+            if not words or words[0].startswith("--"):
                 if name not in _VALUES and option not in OPTIONS:
                     found.torchrun[option] = True  # torchrun(...) names it, and what is near it
                     continue
@@ -148,6 +150,9 @@ def register(shell: Any) -> None:
     """Makes ``%%torchrun`` known to an IPython shell."""
 
     def magic(line: str, cell: str | None = None) -> None:
+        if cell is None and "--help" in line.split():
+            print(_USAGE)
+            return
         if cell is None:
             raise LaunchError("%torchrun has no script: write %%torchrun at the top of a cell.")
         run_cell(line, cell, shell.user_ns)
