@@ -80,9 +80,14 @@ def torchrun(
     reader = Reader(pattern)  # a pattern that cannot be used is told before anything starts
     directory = runfolder.make(runs, launch.script)
     run = Run(directory, reader)
-    run._begin(launch, warm, stall_timeout)
     run._shown = views.Shown(metric, resumed_at, predicted)
-    return run.follow() if live else run
+    try:
+        run._begin(launch, warm, stall_timeout)
+        return run.follow() if live else run
+    except KeyboardInterrupt:
+        if run._job:  # stop was pressed before anybody attended the job
+            run.stop()
+        raise
 
 
 class Run:

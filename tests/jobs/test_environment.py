@@ -42,25 +42,37 @@ def test_the_variables_of_the_kernel_stay_there(write, monkeypatch):
     assert echo(write, "MPLBACKEND")[0].startswith("['agg']")
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "code"),
-    [
-        ("OMP_NUM_THREADS", "2", "torch.get_num_threads()"),
-        ("ATEN_CPU_CAPABILITY", "default", "torch.backends.cpu.get_cpu_capability()"),
-    ],
-)
-def test_what_a_library_reads_when_it_is_loaded_gets_a_host_of_its_own(
-    name, value, code, launch, monkeypatch
-):
-    text = f"import os, torch; print(os.environ.get({name!r}), {code})"
-    before = launch(text).stdout(0)
+_THREADS = """
+    import os, numpy, torch
+    print(os.environ.get("OMP_NUM_THREADS"), torch.get_num_threads())
+    print((numpy.ones((300, 300)) @ numpy.ones((300, 300))).sum(), torch.ones(10**6).sum())
+"""
+
+
+def test_threads_are_read_at_load_so_the_job_gets_a_host_of_its_own(launch, write):
+    assert launch(_THREADS).stdout(0).startswith("1 1\n")
+    first = client._host
+    # A job of the first host goes on while the second is started, and the first then leaves.
+    write("import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)", "waiting.py")
+    waiting = torchrun("waiting.py", live=False)
+    changed = launch(_THREADS, env={"OMP_NUM_THREADS": 2})
+    assert changed.stdout(0) == "2 2\n27000000.0 tensor(1000000.)\n"
+    assert changed.stdout(0) == launch(_THREADS, env={"OMP_NUM_THREADS": 2}, warm=False).stdout(0)
+    assert changed.command.startswith("OMP_NUM_THREADS=2 torchrun ")
+    assert client._host.pid != first.pid
+    assert (waiting.state, first.lost) == ("running", False)
+    Path("go").touch()
+    assert waiting.wait().state == "finished"
+    assert first.lost and first._process.poll() is not None
+
+
+def test_an_instruction_set_is_read_at_load(launch):
+    text = "import torch; print(torch.backends.cpu.get_cpu_capability())"
     host = client._host
-    changed = launch(text, env={name: value})
-    assert changed.stdout(0) != before
-    assert changed.stdout(0) == launch(text, env={name: value}, warm=False).stdout(0)
-    assert changed.command.startswith(f"{name}={value} torchrun ")
-    assert client._host.pid != host.pid
-    assert host.lost and host._process.poll() is not None
+    plainest = launch(text, env={"ATEN_CPU_CAPABILITY": "default"}).stdout(1)
+    assert plainest == "DEFAULT\n"
+    assert client._host is not host
+    assert host is None or (host.lost and host._process.poll() is not None)
 
 
 def test_very_much_environment_and_very_long_arguments(launch, warm):

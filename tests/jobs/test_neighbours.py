@@ -5,8 +5,6 @@ import json
 import subprocess
 import sys
 
-import pytest
-
 from kernels import Kernel
 from loadwrap import torchrun
 
@@ -25,21 +23,6 @@ _IMPORTS = """
         found[name] = getattr(module, "__file__", None)
     print(found)
 """
-
-
-@pytest.mark.parametrize("name", ["json", "numpy", "loadwrap"])
-def test_a_file_beside_the_script_is_found_as_bare_torchrun_finds_it(name, write, tmp_path):
-    write("mine = 1", f"sub/{name}.py")
-    text = f"""
-        import {name}
-        print(getattr({name}, "mine", 0), {name}.__file__)
-    """
-    printed = {}
-    for warm in (True, False):
-        run = torchrun(write(text, "sub/script.py"), nproc_per_node=1, live=False, warm=warm).wait()
-        printed[warm] = run.stdout(0)
-    assert printed[True] == printed[False]
-    assert printed[True].split() == ["1", str(tmp_path / "sub" / f"{name}.py")]
 
 
 def test_many_files_beside_the_script(write, tmp_path):

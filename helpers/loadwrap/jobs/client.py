@@ -10,7 +10,6 @@ import atexit
 import os
 import select
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Mapping
@@ -79,6 +78,7 @@ class Host:
         self.ready = self.lost = False
         self.jobs: dict[int, WarmJob] = {}
         self._numbers = 0
+        self._retiring = False
         self._lock = threading.RLock()  # jobs may be started and waited for in several threads
         self._log = tempfile.TemporaryFile()
         self._link, theirs = wire.pair()
@@ -158,6 +158,8 @@ class Host:
                 job.hear(message)
         if not open_:
             self._lose()
+        elif self._retiring and not self.jobs:
+            self.retire()
 
     def _lose(self) -> None:
         """The host is gone, and with it (see ``host.fork``) every rank; nothing may be left."""
@@ -205,15 +207,12 @@ class Host:
         return lines[-1] if lines else "it said nothing"
 
     def retire(self) -> None:
-        """Lets the host go once its jobs are over; at exit it goes at once."""
+        """Lets the host go once its jobs are over; at the kernel's exit it goes with it."""
         if self.owner != os.getpid() or self.lost:
             return
-        if (
-            self.jobs
-            and not sys.is_finalizing()
-            and any(j.code is None for j in self.jobs.values())
-        ):
-            return  # it keeps running for them, and ends with the kernel at the latest
+        if self.jobs:
+            self._retiring = True
+            return
         self.lost = True
         self._let_go()
         try:

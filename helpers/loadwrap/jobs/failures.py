@@ -80,6 +80,9 @@ def failure(run: Path, job: Job, ranks: int | None, kills_before: int | None) ->
 
 
 def _what(end: _End, kills_before: int | None) -> str:
+    raised = last_line(end.traceback).split(":")[0].strip()
+    if raised and end.code == -signal.SIGABRT:  # gloo's threads, when a process group is left over
+        return f"{raised}; it then aborted while it ended (signal 6)."
     if end.code < 0:
         try:
             name = signal.Signals(-end.code).name
@@ -95,8 +98,8 @@ def _what(end: _End, kills_before: int | None) -> str:
                 "model or a smaller batch."
             )
         return told + ": most likely out of memory (fewer ranks or a smaller batch need less)."
-    if end.traceback:
-        return f"{last_line(end.traceback).split(':')[0].strip()}, exit code {end.code}."
+    if raised:
+        return f"{raised}, exit code {end.code}."
     told = f"it left with exit code {end.code} and no traceback"
     return f"{told}; it said last: {end.words}" if end.words else f"{told}."
 
