@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import folder
-from . import processes, wire
+from . import agent, processes, rank, wire
 from .hosted import HostedJob, sweep
 from .preload import preload
 from .stopping import Escalation
@@ -37,7 +37,7 @@ class _Host:
     def __init__(self, kernel: wire.Link, parent: int, started: frozenset[str]) -> None:
         self.kernel = kernel
         self.parent = parent
-        self.started = started
+        self.loaded = rank.Loaded.since(started)
         self.unsent: list[dict[str, Any]] = []
         self.jobs: dict[int, HostedJob] = {}
         self.selector = selectors.DefaultSelector()
@@ -154,8 +154,6 @@ class _Host:
             return None
         if not pid:
             ours.close()
-            from . import agent
-
             return functools.partial(agent.main, message, theirs, host)
         theirs.close()
         job = HostedJob(message["id"], message["run"], pid, ours)
@@ -187,9 +185,7 @@ class _Host:
                 self.answer(job, {"error": "Too many open files" if missing else str(error)})
                 continue
             if not pid:
-                from . import rank
-
-                return functools.partial(rank.main, message, out, err, self.started)
+                return functools.partial(rank.main, message, out, err, self.loaded)
             where = {"rank": message["rank"], "local_rank": message["local_rank"]}
             job.ranks[pid] = where["rank"]
             job.groups.append(pid)

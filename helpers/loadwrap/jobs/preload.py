@@ -26,6 +26,7 @@ def preload(parent: int) -> None:
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
+    gc.disable()  # modules are made to stay: to look for garbage among them takes a quarter of it
     for name in _PRELOAD:
         try:
             __import__(name)
@@ -35,5 +36,5 @@ def preload(parent: int) -> None:
             continue  # numpy and scikit-learn are not everybody's
     done.set()
     watcher.join()
-    gc.collect()
     gc.freeze()  # a collection in a rank would touch, and so copy, every page shared with us
+    gc.enable()

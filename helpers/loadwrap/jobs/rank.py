@@ -26,6 +26,7 @@ import sys
 import time
 import traceback
 import types
+from dataclasses import dataclass
 from typing import Any
 
 from .. import folder
@@ -34,14 +35,39 @@ from . import ending, stacks
 _PACKAGE = __name__.split(".")[0]
 
 
-def main(message: dict[str, Any], out: int, err: int, started: frozenset[str]) -> None:
+@dataclass(frozen=True)
+class Loaded:
+    """What the host has loaded, taken down once, in the host.
+
+    To look at the names of two thousand modules would cost each rank 8 ms, most of it to copy
+    the pages on which they lie.
+
+    Attributes:
+        modules: All modules but this package's.
+        ours: This package's.
+        names: What a fresh interpreter would first look for beside the script.
+    """
+
+    modules: frozenset[str]
+    ours: tuple[str, ...]
+    names: frozenset[str]
+
+    @classmethod
+    def since(cls, started: frozenset[str]) -> Loaded:
+        """Takes it down; ``started``: the modules that an interpreter has before any script."""
+        ours = tuple(name for name in sys.modules if name.split(".")[0] == _PACKAGE)
+        modules = frozenset(sys.modules) - {*ours, "__main__"}
+        return cls(modules, ours, frozenset(name.split(".")[0] for name in modules) - started)
+
+
+def main(message: dict[str, Any], out: int, err: int, loaded: Loaded) -> None:
     """Runs one rank; returns or raises as the script does.
 
     Args:
         message: ``words`` (interpreter, switches, script, arguments), ``env``, ``cwd``.
         out: Descriptor that becomes standard output.
         err: Descriptor that becomes standard error.
-        started: The modules that an interpreter has loaded before any script runs.
+        loaded: What the host has loaded.
     """
     for standard, descriptor in ((1, out), (2, err)):
         os.dup2(descriptor, standard)
@@ -56,7 +82,7 @@ def main(message: dict[str, Any], out: int, err: int, started: frozenset[str]) -
     as_module = "-m" in switches
     first = os.getcwd() if as_module else os.path.dirname(os.path.realpath(target))
     added = [entry for entry in _entries(os.environ) if entry not in inherited_path]
-    if _hides_a_loaded_module([first, *added], started):
+    if _hide_a_module([first, *added], loaded.names):
         os.execve(executable, [executable, *words], os.environ)
     _fresh_streams()
     _fresh_random_state()
@@ -64,9 +90,8 @@ def main(message: dict[str, Any], out: int, err: int, started: frozenset[str]) -
     _fresh_path(first, inherited_path)
     stacks.register()
     _forget_record()
-    for name in [name for name in sys.modules if name.split(".")[0] == _PACKAGE]:
+    for name in loaded.ours:
         del sys.modules[name]  # a user's own loadwrap.py beside the script is found first
-    loaded = frozenset(sys.modules) - {"__main__"}
     sys.argv = [target, *arguments]
     try:
         _run_module(target) if as_module else _run_script(target)
@@ -77,7 +102,7 @@ def main(message: dict[str, Any], out: int, err: int, started: frozenset[str]) -
         _leave_record(error)
         _hide_our_frames()
         raise
-    ending.leave_if_nothing_is_lost(loaded)
+    ending.leave_if_nothing_is_lost(loaded.modules)
 
 
 def _entries(environment: Any) -> list[str]:
@@ -86,9 +111,8 @@ def _entries(environment: Any) -> list[str]:
     return list(dict.fromkeys(map(os.path.abspath, given.split(os.pathsep)))) if given else []
 
 
-def _hides_a_loaded_module(folders: list[str], started: frozenset[str]) -> bool:
+def _hide_a_module(folders: list[str], loaded: frozenset[str]) -> bool:
     """Tells whether a folder holds a file that a fresh interpreter would import instead of ours."""
-    loaded = {name.split(".")[0] for name in sys.modules} - started - {_PACKAGE, "__main__"}
     for path in folders:
         try:
             names = os.listdir(path)
