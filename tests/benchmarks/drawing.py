@@ -9,7 +9,7 @@ from statistics import median
 
 import numpy as np
 from plan import Plan
-from table import Row, seconds
+from table import Row, ratio, seconds
 
 from loadwrap.curves.figure import LiveFigure
 from loadwrap.curves.store import Curves
@@ -23,13 +23,13 @@ def measure(plan: Plan) -> list[Row]:
         few.append(redraw(1_000))
         many.append(redraw(1_000_000))
         plan.say(f"1,000 points {few[-1] * 1000:.1f} ms, 1,000,000 {many[-1] * 1000:.1f} ms")
-    ratio = median(many) / median(few)
+    times = ratio(many, few)
     return [
         Row(
             "one redraw of 8 curves of 1,000,000 points, against 1,000",
             "1.5",
-            f"{ratio:.2f} ({seconds(median(many))} against {seconds(median(few))})",
-            ratio <= 1.5,
+            f"{times:.2f} ({seconds(median(many))} against {seconds(median(few))})",
+            times <= 1.5,
         )
     ]
 

@@ -11,7 +11,7 @@ from statistics import median
 import bare
 import notebook
 from plan import Plan
-from table import Row, seconds
+from table import Row, ratio, seconds
 
 
 def measure(plan: Plan) -> list[Row]:
@@ -26,7 +26,7 @@ def measure(plan: Plan) -> list[Row]:
                 cold.append(bare.first_line(ranks))
                 warm.append(in_cell(kernel, ranks))
                 plan.say(f"{ranks} ranks: bare {cold[-1]:.2f} s, warm {warm[-1]:.3f} s")
-            factor = median(cold) / median(warm)
+            factor = ratio(cold, warm)
             rows.append(
                 Row(
                     f"warm start of {ranks} ranks, against bare torchrun",
@@ -59,12 +59,12 @@ def cold_row(plan: Plan, kernel: notebook.Notebook) -> Row:
         if not turn % 2:
             ours.append(in_cell(kernel, 2, ", warm=False"))
         plan.say(f"bare {theirs[-1]:.2f} s, warm=False {ours[-1]:.2f} s")
-    ratio = median(ours) / median(theirs)
+    times = ratio(ours, theirs)
     return Row(
         "warm=False, against bare torchrun (2 ranks)",
         "1.05",
-        f"{ratio:.3f} ({seconds(median(ours))} against {seconds(median(theirs))})",
-        ratio <= 1.05,
+        f"{times:.3f} ({seconds(median(ours))} against {seconds(median(theirs))})",
+        times <= 1.05,
     )
 
 
@@ -83,10 +83,10 @@ run = torchrun({str(bare.FIRST_LINE)!r}, nproc_per_node=2)
 """)
         ours.append(taken)
         plan.say(f"bare {theirs[-1]:.2f} s, first launch {ours[-1]:.2f} s")
-    ratio = median(ours) / median(theirs)
+    times = ratio(ours, theirs)
     return Row(
         "first launch, before the host is ready, against bare torchrun",
         "1.3",
-        f"{ratio:.2f} ({seconds(median(ours))} against {seconds(median(theirs))})",
-        ratio <= 1.3,
+        f"{times:.2f} ({seconds(median(ours))} against {seconds(median(theirs))})",
+        times <= 1.3,
     )

@@ -1,6 +1,7 @@
 """One row for each measure, and the table of them."""
 
 from dataclasses import dataclass
+from statistics import median
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,11 @@ class Row:
     @property
     def verdict(self) -> str:
         return ("ok" if self.ok else "NOT") + (" (busy)" if self.busy else "")
+
+
+def ratio(ours: list[float], theirs: list[float]) -> float:
+    """Returns the median ratio of neighbours: what slows the machine for a while slows both."""
+    return median(our / their for our, their in zip(ours, theirs, strict=True))
 
 
 def seconds(value: float) -> str:

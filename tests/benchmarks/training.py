@@ -12,7 +12,7 @@ from statistics import median
 import bare
 import notebook
 from plan import Plan
-from table import Row
+from table import Row, ratio
 
 LIVE = "run = torchrun(script, '--steps', steps, nproc_per_node=2)"
 ALONE = """
@@ -35,13 +35,13 @@ def measure(plan: Plan) -> list[Row]:
                 taken = training_time(kernel, kind, steps)
                 (live if kind is LIVE else alone).append(taken)
             plan.say(f"{steps} steps: live {live[-1]:.2f} s, live=False {alone[-1]:.2f} s")
-    ratio = median(live) / median(alone)
+    times = ratio(live, alone)
     return [
         Row(
             "training with the live figure, against live=False (2 ranks)",
             "1.06",
-            f"{ratio:.3f} ({median(live):.2f} s against {median(alone):.2f} s)",
-            ratio <= 1.06,
+            f"{times:.3f} ({median(live):.2f} s against {median(alone):.2f} s)",
+            times <= 1.06,
         )
     ]
 
