@@ -62,6 +62,11 @@ class Reader:
         return all(now - path.stat().st_mtime > _STILL for path in places)
 
     @property
+    def ended(self) -> bool:
+        """Whether every rank has noted its own end; what was only printed has no such note."""
+        return self._begin().curves.ended
+
+    @property
     def unmatched(self) -> int:
         """How many lines a pattern was tried on, if it never matched; else 0."""
         follower = self._begin()

@@ -130,8 +130,10 @@ class Run:
                 f"{path} is a file: give pattern=r'step (?P<step>\\d+).*loss (?P<loss>\\S+)' or "
                 "the like to read its lines, or name a run folder."
             )
+        record = runfolder.read(place) if place.is_dir() else {}
+        pattern = pattern if pattern is not None else record.get("pattern")
         run = cls(place.resolve(), Reader(pattern))
-        run._record = runfolder.read(place) if place.is_dir() else {}
+        run._record = record
         if place.is_dir() and not run._record and not (place / "metrics").is_dir() and not pattern:
             raise LaunchError(
                 f"{path} is not a run folder: it holds neither run.json nor metrics/."
@@ -146,6 +148,7 @@ class Run:
             "cwd": os.getcwd(),
             "nproc_per_node": str(launch.options["nproc_per_node"]),
             "warm": forked,
+            "pattern": self._reader.pattern,
             "started": time.time(),
             "kernel": os.getpid(),
             "out_of_memory_kills": processes.out_of_memory_kills(),
@@ -176,6 +179,8 @@ class Run:
             return str(self._record["state"])
         if self._job:
             return "running"
+        if self._reader.ended:
+            return "finished"
         if not self._record:
             return "unknown"
         fresh = runfolder.read(self.directory)
@@ -337,7 +342,10 @@ class Run:
         job, state = self._job, "finished"
         if self._error is None and job.stopping:
             self._error, state = (
-                JobStopped("The job was stopped; nothing of it is left."),
+                JobStopped(
+                    "The job was stopped; none of its processes is left. "
+                    f"What it wrote: Run.open({os.path.relpath(self.directory)!r})."
+                ),
                 "stopped",
             )
         elif self._error is None and job.code != 0:
@@ -356,4 +364,5 @@ class Run:
     def __repr__(self) -> str:
         words = self._record.get("argv", [])
         what = next((Path(w).name for w in words if w.endswith(".py")), self.directory.name)
-        return f"Run({what}, {len(self.ranks)} ranks, {self.state})"
+        ranks = "1 rank" if len(self.ranks) == 1 else f"{len(self.ranks)} ranks"
+        return f"Run({what}, {ranks}, {self.state})"

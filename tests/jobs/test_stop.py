@@ -122,7 +122,7 @@ def test_a_script_may_save_when_it_is_stopped(launch, warm, write):
     with pytest.raises(JobStopped):
         run.wait()
     assert run.stop() is run  # nothing more to do
-    with pytest.raises(JobStopped, match="nothing of it is left"):
+    with pytest.raises(JobStopped, match="none of its processes is left"):
         run.follow()
 
 
@@ -136,7 +136,7 @@ def test_a_stop_before_the_host_is_ready(kernel, write):
     one.interrupt()
     assert one.hear("stopped") == "JobStopped"
     assert time.monotonic() - start < 2
-    assert gone(host, 0.5) is not None  # it had nothing to lose
+    assert set(one.family()) == set(host)  # it goes on importing torch, for the next job
 
 
 def test_a_stop_of_two_jobs_before_the_host_is_ready(kernel, write, tmp_path):

@@ -125,7 +125,7 @@ class LiveFigure:
     def _finish_empty(self, curves: Curves, progress: str) -> None:
         canvas = Canvas(WIDTH, _STRIP, scale=2)
         canvas.box((0, 0, WIDTH, _STRIP), "white")
-        words = f"nothing was logged: log(step, {self.metric}=...) in a rank draws a curve here"
+        words = f"no record: log(step, {self.metric}=...) in a rank draws a curve here"
         canvas.text(16, _STRIP - 24, canvas.fitting(progress, WIDTH - 32), INK, size=12, bold=True)
         canvas.text(16, _STRIP - 44, canvas.fitting(words, WIDTH - 32), GREY)
         self._png = canvas.png(small=True)

@@ -148,6 +148,9 @@ os.register_at_fork(after_in_child=_forget_descriptor)
 
 
 @atexit.register
-def _report_dropped() -> None:
-    if _sink is not None and _sink.dropped:
+def _close() -> None:
+    if _sink is None:
+        return
+    _sink.close()
+    if _sink.dropped:
         tell(f"loadwrap: {_sink.dropped} records are missing from {_sink.path}.")

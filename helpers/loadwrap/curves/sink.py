@@ -23,6 +23,7 @@ class Sink:
         self._warned = False
         self._look_at = 0.0
         self._said_header = False
+        self._header: dict[str, object] = {}
         self._lock = threading.Lock()
 
     def write(self, record: bytes) -> None:
@@ -90,7 +91,7 @@ class Sink:
         import json
         import socket
 
-        header = {
+        self._header = {
             "rank": from_environment("RANK", 0),
             "local_rank": from_environment("LOCAL_RANK", 0),
             "world_size": from_environment("WORLD_SIZE", 1),
@@ -100,8 +101,20 @@ class Sink:
             "host": socket.gethostname(),
             "time_ns": time.time_ns(),
         }
-        line = b"\n" * self._broken_line + json.dumps({"header": header}).encode() + b"\n"
+        line = b"\n" * self._broken_line + json.dumps({"header": self._header}).encode() + b"\n"
         self._broken_line = os.write(self._fd, line) != len(line)
+
+    def close(self) -> None:
+        """Notes, by a last header, that this rank's process has come to its end."""
+        import json
+
+        # A fork inherits the header; that it ends says nothing about the rank.
+        if self._fd < 0 or self._header.get("pid") != os.getpid() or not self._still_open():
+            return
+        header = {**self._header, "ended_ns": time.time_ns()}
+        line = b"\n" * self._broken_line + json.dumps({"header": header}).encode() + b"\n"
+        with contextlib.suppress(OSError):
+            os.write(self._fd, line)
 
     def _lose(self, error: OSError) -> None:
         self.dropped += 1

@@ -92,6 +92,13 @@ class Curves:
         return max((size for size in sizes if isinstance(size, int)), default=None)
 
     @property
+    def ended(self) -> bool:
+        """Whether every rank of the job has said that its process came to its end."""
+        size = self.world_size
+        ended = [rank for rank, header in self.headers.items() if "ended_ns" in header]
+        return size is not None and len(ended) >= size
+
+    @property
     def last_step(self) -> int | None:
         """The furthest of the steps that the ranks logged last; after a restart it goes back."""
         return max(self._last.values(), default=None)
@@ -186,3 +193,6 @@ class UnknownMetric(KeyError):
 
     def __str__(self) -> str:  # KeyError would show it in quotes
         return self._sentence
+
+    def _render_traceback_(self) -> list[str]:  # a notebook shows the sentence alone
+        return [f"{type(self).__name__}: {self}"]

@@ -40,9 +40,6 @@ class WarmJob(Job):
         """Passes the stop on; a job that the host has not begun yet is over at once."""
         self.stopping = True
         self._host.pump()
-        if not self._host.ready and len(self._host.jobs) == 1:
-            self._host.discard()  # it still imports torch, and has nothing to lose
-            return
         self._host.stop(self.number)
         if not self._host.ready:  # the host will find both words, and not begin
             self.hear({"event": "done", "code": 128 + signal.SIGINT})
