@@ -1,0 +1,195 @@
+"""Finds the part of a file, or of a model, at which the two trees of names meet."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from .align import Aligner, Alignment
+from .blocks import Rule, rename_blocks
+from .segments import WRAPPERS, Node, Path, dotted, tree, without_wrappers
+from .sides import Side
+
+# Of two copies of one network in a file, the one that is trained comes before its slow copy.
+SECOND = {"encoder_k", "target_encoder", "momentum_encoder", "ema", "model_ema", "teacher"}
+
+_MOST_PARTS = 64
+
+
+@dataclass
+class Match:
+    """The best way found to lay a file over a model."""
+
+    alignment: Alignment
+    prefix: Path = ()
+    """Removed from the front of the file's names."""
+    added_prefix: Path = ()
+    """Put in front of the file's names."""
+    rules: list[Rule] = field(default_factory=list)
+    rivals: list[str] = field(default_factory=list)
+    """Other prefixes whose tensors would fit every name of the model: an ambiguity."""
+    copies: list[str] = field(default_factory=list)
+    """Other prefixes that fit as well, but are known to be the slow copy of this one."""
+    unclear: str = ""
+    """Why blocks with other names could not be told apart."""
+    tied: dict[str, str] = field(default_factory=dict)
+    """Missing names of the model that are the same memory as one that is paired."""
+    counters: list[str] = field(default_factory=list)
+    """Missing counters of batch norms, which torch fills itself for this file."""
+    total: bool = False
+    """Every tensor of the model has its partner, or is tied to one that has."""
+
+    @property
+    def cost(self) -> int:
+        """How much was changed: segments removed, added or renamed."""
+        changed = len(self.prefix) + len(self.added_prefix) + 2 * len(self.rules)
+        return changed - self.alignment.score[2]
+
+    @property
+    def matched(self) -> int:
+        """How many tensors were paired with equal shapes."""
+        return len(self.alignment.pairs)
+
+
+def match(file: Side, model: Side) -> Match:
+    """Finds the best match of a file's names to a model's.
+
+    Considered are: the names as they are, each prefix removed or added that makes some names
+    meet, wrappers passed anywhere on either side, and last, blocks that are called differently.
+    """
+
+    def fits(name: str, other: str) -> bool:
+        one, two = file.entries[name].shape, model.entries[other].shape
+        return one is None or two is None or one == two
+
+    files, models = tree(file.entries), tree(model.entries)
+    aligner = Aligner(fits)
+    ties = _ties(model)
+    counters = {
+        name
+        for name in model.entries
+        if file.counts_itself and name.rpartition(".")[2] == "num_batches_tracked"
+    }
+    found: list[Match] = []
+    for prefix in _prefixes(file.entries, model.entries):
+        node = files.at(prefix)
+        result = Match(aligner.align(node, models), prefix=prefix)
+        result.alignment.outside.extend(_beside(files, node))
+        found.append(_judged(result, model, ties, counters))
+    for prefix in _prefixes(model.entries, file.entries):
+        if prefix:
+            node = models.at(prefix)
+            result = Match(aligner.align(files, node), added_prefix=prefix)
+            result.alignment.missing.extend(_beside(models, node))
+            found.append(_judged(result, model, ties, counters))
+    found.sort(key=lambda one: (-one.total, -one.matched, -one.alignment.score[1], one.cost))
+    best = found[0]
+    if not best.total:
+        renamed = _with_blocks(found[:4], fits, file, model, ties, counters)
+        if renamed is not None:
+            return renamed
+        return best
+    if not best.cost:
+        return best
+    best.rivals, best.copies = _rivals(best, found)
+    if best.rivals and _slow(best.prefix):
+        # The copy that is trained is the one to take, though its name is longer.
+        first = [one for one in found if one.total and not _slow(one.prefix)]
+        if len(first) == 1:
+            best = first[0]
+            best.rivals, best.copies = _rivals(best, found)
+    return best
+
+
+def _prefixes(names: Iterable[str], others: Iterable[str]) -> list[Path]:
+    """Returns the paths in the first names below which some of the others are found."""
+    targets = {without_wrappers(tuple(name.split("."))) for name in others}
+    votes: Counter[Path] = Counter()
+    for name in names:
+        path = tuple(name.split("."))
+        for start in range(1, len(path)):
+            # A wrapper at the end of a prefix is passed by the alignment.
+            if path[start - 1] not in WRAPPERS and without_wrappers(path[start:]) in targets:
+                votes[path[:start]] += 1
+    return [(), *(prefix for prefix, _ in votes.most_common(_MOST_PARTS))]
+
+
+def _beside(root: Node, node: Node) -> list[str]:
+    if node is root:
+        return []
+    start = dotted(node.path)
+    return [name for name in root.leaves() if not name.startswith(start)]
+
+
+def _ties(model: Side) -> dict[str, tuple[str, ...]]:
+    return {name: group for group in model.aliases() for name in group}
+
+
+def _judged(
+    result: Match, model: Side, ties: dict[str, tuple[str, ...]], counters: set[str]
+) -> Match:
+    filled = set(result.alignment.pairs.values())
+    lacking = [name for name in model.entries if name not in filled]
+    result.tied = {
+        name: partner
+        for name in lacking
+        for partner in [next((one for one in ties.get(name, ()) if one in filled), "")]
+        if partner
+    }
+    result.counters = [name for name in lacking if name in counters]
+    result.total = bool(filled) and len(result.tied) + len(result.counters) == len(lacking)
+    return result
+
+
+def _slow(prefix: Path) -> bool:
+    return any(segment in SECOND for segment in prefix)
+
+
+def _rivals(best: Match, found: list[Match]) -> tuple[list[str], list[str]]:
+    rivals, copies = [], []
+    for other in found:
+        if other is best or not other.total or other.alignment.pairs == best.alignment.pairs:
+            continue
+        known = _slow(other.prefix) and not _slow(best.prefix)
+        (copies if known else rivals).append(dotted(other.prefix) or "(no prefix)")
+    return rivals, copies
+
+
+def _with_blocks(
+    found: list[Match],
+    fits: Callable[[str, str], bool],
+    file: Side,
+    model: Side,
+    ties: dict[str, tuple[str, ...]],
+    counters: set[str],
+) -> Match | None:
+    for one in found:
+        old = one.alignment
+        if not old.loose or not old.missing or old.other_shape:
+            continue
+        lacking = [name for name in old.missing if name not in one.tied]
+        rules, unclear = rename_blocks(old.loose, lacking, fits, _known(file, model, old, lacking))
+        one.unclear = unclear
+        if rules is None:
+            continue
+        pairs = {name: other for rule in rules for name, other in rule.pairs.items()}
+        order = {**old.pairs, **pairs}
+        new = Alignment(
+            score=(len(order), 0, old.score[2]),
+            pairs={name: order[name] for name in file.entries if name in order},
+            removed=old.removed,
+            added=old.added,
+            outside=old.outside,
+            missing=[name for name in old.missing if name in one.tied],
+        )
+        renamed = Match(new, prefix=one.prefix, added_prefix=one.added_prefix, rules=rules)
+        return _judged(renamed, model, ties, counters)
+    return None
+
+
+def _known(file: Side, model: Side, alignment: Alignment, lacking: list[str]) -> bool:
+    """Says whether the shapes of all loose tensors are known on both sides."""
+    return all(file.entries[name].shape is not None for name in alignment.loose) and all(
+        model.entries[name].shape is not None for name in lacking
+    )
