@@ -164,6 +164,8 @@ def _pattern(where: Path, old: Path, new: Path) -> tuple[str, str]:
     def spell(path: Path) -> str:
         return "".join((r"\d+" if part == "#" else re.escape(part)) + r"\." for part in path)
 
+    if where and "#" not in where:
+        return f"^{spell((*where, *old))}", dotted((*where, *new))
     if where:
         return f"^({spell(where)}){spell(old)}", r"\g<1>" + dotted(new)
     return f"^{spell(old)}", dotted(new)
@@ -176,8 +178,17 @@ def _condition(plan: Plan) -> str | None:
         return ""
     kept = plan.renaming.pairs
     if plan.prefix and all(name.startswith(plan.prefix) for name in kept):
-        if not any(name.startswith(plan.prefix) for name in left):
-            return f" if key.startswith({_q(plan.prefix)})"
+        inside = {name for name in left if name.startswith(plan.prefix)}
+        starts_so = f" if key.startswith({_q(plan.prefix)})"
+        if len(inside) < len(left):
+            if not inside:
+                return starts_so
+            further = _exceptions(inside, kept)
+            return None if further is None else f"{starts_so} and{further.removeprefix(' if')}"
+    return _exceptions(left, kept)
+
+
+def _exceptions(left: set[str], kept: Mapping[str, str]) -> str | None:
     if len(left) == 1:
         return f" if key != {_q(*left)}"
     if len(left) <= 4:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -90,7 +91,7 @@ def _walk(value: object, where: Where, deeper: int) -> Iterator[Candidate]:
             yield from _walk(part, (*where, key), deeper - 1)
 
 
-def _side(values: Mapping[object, object]) -> Side:
+def _side(values: Mapping[Any, Any]) -> Side:
     entries, plain = {}, []
     for key, value in values.items():
         # A module may save anything at all under this name of torch's.

@@ -95,7 +95,7 @@ def _explain(found: list[Candidate], model: Side, tree: object) -> KeyReport:
     judged = [judge(one, model) for one in found if one in large and one.side.entries]
     if not judged:
         report = KeyReport("empty", before=(0, len(model.entries)), after=(0, len(model.entries)))
-        return replace(report, text=write(report, None, None, _top_level(tree)))
+        return replace(report, text=write(report, None, None, model, _top_level(tree)))
     judged.sort(key=lambda one: one.order)
     best = judged[0]
     equals = _equals(judged)
@@ -103,7 +103,9 @@ def _explain(found: list[Candidate], model: Side, tree: object) -> KeyReport:
         best = replace(best, verdict="ambiguous")
         best.match.rivals = [one.candidate.code("ckpt") for one in (judged[0], *equals)]
     report, both = _report(best, judged, model)
-    return replace(report, text=write(report, best, both, notes(report, best, judged, model)))
+    return replace(
+        report, text=write(report, best, both, model, notes(report, best, judged, model))
+    )
 
 
 def _equals(judged: list[Judgement]) -> list[Judgement]:

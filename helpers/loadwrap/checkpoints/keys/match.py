@@ -83,7 +83,7 @@ def match(file: Side, model: Side) -> Match:
             result = Match(aligner.align(files, node), added_prefix=prefix)
             result.alignment.missing.extend(_beside(models, node))
             found.append(_judged(result, model, ties, counters))
-    found.sort(key=lambda one: (-one.total, -one.matched, -one.alignment.score[1], one.cost))
+    found.sort(key=_order)
     best = found[0]
     if not best.total:
         renamed = _with_blocks(found[:4], fits, file, model, ties, counters)
@@ -93,13 +93,18 @@ def match(file: Side, model: Side) -> Match:
     if not best.cost:
         return best
     best.rivals, best.copies = _rivals(best, found)
-    if best.rivals and _slow(best.prefix):
-        # The copy that is trained is the one to take, though its name is longer.
-        first = [one for one in found if one.total and not _slow(one.prefix)]
-        if len(first) == 1:
-            best = first[0]
-            best.rivals, best.copies = _rivals(best, found)
     return best
+
+
+def _order(one: Match) -> tuple[bool, int, int, bool, int]:
+    # Of two copies of one network the one that is trained comes first.
+    return (
+        not one.total,
+        -one.matched,
+        -one.alignment.score[1],
+        _slow(one.prefix),
+        one.cost,
+    )
 
 
 def _prefixes(names: Iterable[str], others: Iterable[str]) -> list[Path]:
@@ -147,7 +152,8 @@ def _slow(prefix: Path) -> bool:
 
 
 def _rivals(best: Match, found: list[Match]) -> tuple[list[str], list[str]]:
-    rivals, copies = [], []
+    rivals: list[str] = []
+    copies: list[str] = []
     for other in found:
         if other is best or not other.total or other.alignment.pairs == best.alignment.pairs:
             continue

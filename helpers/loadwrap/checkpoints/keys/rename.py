@@ -78,7 +78,7 @@ def rename_metadata(metadata: Mapping[str, Any], pairs: Mapping[str, str]) -> Or
             path.split(".") if path else [], other.split(".") if other else []
         ):
             places.setdefault(old, new)
-    inner = {}
+    inner: dict[str, str] = {}
     for old, new in places.items():
         # A wrapper and the module in it end up under one name: the module's own entry counts.
         if new not in inner or len(old) > len(inner[new]):

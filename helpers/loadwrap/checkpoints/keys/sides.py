@@ -53,7 +53,7 @@ class Side:
     """Wrappers known from their class: where, and what each calls its inner module."""
     is_module: bool = False
     counts_itself: bool = False
-    """A load fills a missing `num_batches_tracked` itself (the file is older, or has no versions)."""
+    """A load fills a missing `num_batches_tracked` itself: the file is older or has no version."""
 
     def same(self, one: str, other: str) -> bool:
         """Says whether two of its tensors are the same memory or hold the same numbers."""

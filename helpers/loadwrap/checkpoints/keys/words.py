@@ -9,6 +9,7 @@ from .judge import Judgement
 from .rename import some, tensors
 from .report import KeyReport
 from .segments import WRAPPERS, dotted
+from .sides import Side
 
 _HEADLINES = {
     "fits": "FITS: all {total} tensors of the model are in the file, under its names.",
@@ -39,16 +40,19 @@ _HEADLINES = {
 
 
 def write(
-    report: KeyReport, best: Judgement | None, chains: tuple[Chain, Chain] | None, notes: list[str]
+    report: KeyReport,
+    best: Judgement | None,
+    chains: tuple[Chain, Chain] | None,
+    model: Side,
+    notes: list[str],
 ) -> str:
     """Returns the few lines that the report prints."""
     rows = [("", headline(report))]
     if best is not None and chains is not None:
         rows.append(("weights", _weights(report, best)))
         if report.verdict not in ("nothing", "adapter"):
-            pairs = best.match.alignment.pairs
-            rows += _names("the file", chains[0], pairs)
-            rows += _names("the model", chains[1], list(pairs.values()))
+            rows += _names("the file", chains[0], best.candidate.side.entries)
+            rows += _names("the model", chains[1], model.entries)
         rows += [("rule", rule) for rule in report.renamed]
         rows.append(("match", _counts(report)))
         rows += _lists(report, best)
@@ -83,7 +87,9 @@ def _names(who: str, chain: Chain, names: Collection[str]) -> Iterable[tuple[str
     if chain.lead:
         makers = dict.fromkeys(WRAPPERS[part] for part in chain.lead if part in WRAPPERS)
         by = f" ({', then '.join(makers)})" if makers else ""
-        yield "names", f"{who} has `{dotted(chain.lead)}`{by} in front of {_share(names, names)}"
+        lead = dotted(chain.lead)
+        below = [name for name in names if name.startswith(lead)]
+        yield "names", f"{who} has `{lead}`{by} in front of {_share(below, names)}"
     inside: dict[str, list[str]] = {}
     for passed in chain.inside:
         inside.setdefault(passed[1], []).extend(count_below(names, passed))
