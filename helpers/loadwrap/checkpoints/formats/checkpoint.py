@@ -62,6 +62,7 @@ class Checkpoint:
         opcode: The first pickle instruction that ``weights_only`` does not know, or "".
         protocol: The pickle protocol; 0 where there is no pickle.
         contents: File names by the part of a resume they hold, for folders.
+        beside: What other files of a folder hold, by name: the optimizer's state.
 
     Example:
         >>> import tempfile, torch
@@ -84,6 +85,7 @@ class Checkpoint:
     opcode: str = ""
     protocol: int = 0
     contents: dict[str, list[str]] = field(default_factory=dict)
+    beside: dict[str, Any] = field(default_factory=dict)
     locate: Callable[[str], Part | None] = lambda storage: None
     parts: Callable[[], list[Part]] = list
 

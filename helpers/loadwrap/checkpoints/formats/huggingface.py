@@ -100,7 +100,10 @@ def read_trainer(path: Path, names: list[str], opened: Open) -> Checkpoint | Non
     for name in names:
         if name.endswith((".pt", ".bin", ".pth", ".safetensors")) and name != weights:
             try:
-                found.problems += opened(path / name).problems
+                other = opened(path / name)
+                found.problems += [f"{name}: {problem}" for problem in other.problems]
+                if name in parts.get("optimizer", ()):
+                    found.beside[name] = other.tree
             except CheckpointError as error:
                 found.problems.append(str(error))
     _trainer_state(path, found)

@@ -139,7 +139,7 @@ def _float_(machine: Machine) -> None:
     machine.stack.append(float(machine.line()))
 
 
-def _long(machine: Machine, length: int) -> None:
+def _binary(machine: Machine, length: int) -> None:
     machine.bytes(length)
     if isinstance(machine.stack[-1], bytes):
         machine.stack[-1] = int.from_bytes(machine.stack[-1], "little", signed=True)
@@ -147,12 +147,12 @@ def _long(machine: Machine, length: int) -> None:
 
 @opcode(b"\x8a")
 def _long1(machine: Machine) -> None:
-    _long(machine, machine.number("<B"))
+    _binary(machine, machine.number("<B"))
 
 
 @opcode(b"\x8b")
 def _long4(machine: Machine) -> None:
-    _long(machine, machine.number("<i"))
+    _binary(machine, machine.number("<i"))
 
 
 @opcode(b"\x80")

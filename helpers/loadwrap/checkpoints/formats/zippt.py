@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from .bytesource import Storages, content
 from .checkpoint import Checkpoint, Part, find_refusals
 from .identify import what_zip
 from .machine import Machine, Malformed, TooMuch
 from .torn import torn_zip
-from .values import CheckpointError
+from .values import CheckpointError, Refused, StateDict, TensorInfo
 from .ziptable import Entry, NoTable, data_at, read_table
 
 
@@ -39,6 +39,8 @@ def read_zip(path: Path, file: BinaryIO, size: int) -> Checkpoint:
     except Malformed as error:
         raise CheckpointError(f"{path} is damaged: in its data.pkl {error}.", "damaged") from None
     script = f"{root}constants.pkl" in by_name
+    if script:
+        tree = script_tensors(tree)
     found = Checkpoint(path, "torchscript" if script else "zip", tree, size, [path])
     found.refusals = find_refusals(tree, machine.globals)
     found.opcode, found.protocol = machine.opcode, machine.protocol
@@ -79,3 +81,22 @@ def read_zip(path: Path, file: BinaryIO, size: int) -> Checkpoint:
     found.locate = locate
     found.parts = lambda: [part(entry) for entry in entries if entry.size]
     return found
+
+
+def script_tensors(module: Any) -> StateDict:
+    """The state dict of a TorchScript module: its tensors by dotted name."""
+    flat = StateDict()
+    seen: set[int] = set()
+    waiting: list[tuple[str, Any]] = [("", module)]
+    while waiting:
+        prefix, value = waiting.pop()
+        if id(value) in seen or len(prefix) > 2000:
+            continue
+        seen.add(id(value))
+        held = value.attributes if isinstance(value, Refused) else {}
+        for name, child in held.items():
+            if isinstance(child, TensorInfo):
+                flat[f"{prefix}{name}"] = child
+        below = [(f"{prefix}{n}.", c) for n, c in held.items() if isinstance(c, Refused)]
+        waiting.extend(reversed(below))
+    return flat

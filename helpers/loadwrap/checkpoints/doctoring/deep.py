@@ -1,0 +1,165 @@
+"""Reads every byte of a checkpoint and names what is damaged."""
+
+from __future__ import annotations
+
+import sys
+import time
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from io import BufferedReader
+from typing import TextIO
+
+from ..formats.checkpoint import Checkpoint, Part
+from ..formats.values import TensorInfo, spell, steps, walk
+from ..formats.words import size_words, some
+
+CHUNK = 4 << 20
+PAGE = 512  # bytes of zeros in a row, within a record that has others, that are worth a word
+
+
+@dataclass
+class Damage:
+    """One record whose bytes are not those that were written."""
+
+    record: str
+    words: str
+
+
+@dataclass
+class Examined:
+    """What a reading of every byte found.
+
+    Attributes:
+        nbytes: Bytes read.
+        checked: Bytes among them that a checksum covers.
+        damages: Damaged records.
+        suspects: Records without a checksum in which a long run of zeros stands out.
+    """
+
+    nbytes: int = 0
+    checked: int = 0
+    damages: list[Damage] | None = None
+    suspects: list[Damage] | None = None
+
+
+class Progress:
+    """A line on stderr for anything that takes longer than a second."""
+
+    def __init__(self, whole: int, file: TextIO | None = None) -> None:
+        """Takes the number of bytes there are to read."""
+        self.whole = whole
+        self.out = file or sys.stderr
+        self.started = self.shown = time.monotonic()
+        self.any = False
+
+    def __call__(self, done: int) -> None:
+        """Shows how far it is, twice a second in a terminal and every ten seconds in a log."""
+        now = time.monotonic()
+        tty = self.out.isatty()
+        if now - self.started < 1 or now - self.shown < (0.5 if tty else 10):
+            return
+        self.shown, self.any = now, True
+        line = f"{size_words(done)} of {size_words(self.whole)} read"
+        print(f"\r{line}" if tty else line, end="" if tty else "\n", file=self.out, flush=True)
+
+    def finish(self) -> None:
+        """Clears the line in a terminal."""
+        if self.any and self.out.isatty():
+            print("\r" + " " * 60 + "\r", end="", file=self.out, flush=True)
+
+
+def examine(checkpoint: Checkpoint, progress: Callable[[int], None] | None = None) -> Examined:
+    """Reads every record, compares its CRC-32, and looks for zeroed stretches."""
+    parts = checkpoint.parts()
+    owners = _owners(checkpoint)
+    examined = Examined(damages=[], suspects=[])
+    assert examined.damages is not None and examined.suspects is not None
+    for part in parts:
+        try:
+            with part.file.open("rb") as file:
+                crc, longest, zeros, read = _read(file, part, examined.nbytes, progress)
+        except (OSError, zlib.error, EOFError) as error:
+            examined.damages.append(Damage(part.name, f"cannot be read ({error})"))
+            continue
+        examined.nbytes += read
+        told = _of(part, owners)
+        run = f"; {size_words(longest)} of it are zeros in a row" if longest >= PAGE else ""
+        if read < part.nbytes:
+            examined.damages.append(Damage(part.name, f"{told}ends early"))
+        elif part.crc is not None:
+            examined.checked += read
+            if crc != part.crc:
+                what = "is all zeros" if zeros else "is damaged"
+                words = (
+                    f"{told}{what}: its CRC is not the one that was written{'' if zeros else run}"
+                )
+                examined.damages.append(Damage(part.name, words))
+        elif longest >= 4096 and not zeros:
+            examined.suspects.append(Damage(part.name, f"{told}has {size_words(longest)} of zeros"))
+    return examined
+
+
+def _read(
+    file: BufferedReader, part: Part, before: int, progress: Callable[[int], None] | None
+) -> tuple[int, int, bool, int]:
+    """CRC-32, longest run of zero blocks, whether all is zero, and bytes read."""
+    file.seek(part.at)
+    unpack = zlib.decompressobj(-15) if part.packed else None
+    crc, read, longest, run, zeros = 0, 0, 0, 0, True
+    buffer = bytearray(CHUNK)
+    while read < part.nbytes:
+        if unpack is None:
+            length = file.readinto(memoryview(buffer)[: min(CHUNK, part.nbytes - read)])
+            piece = memoryview(buffer)[:length]
+        else:
+            piece = memoryview(unpack.decompress(unpack.unconsumed_tail or file.read(CHUNK), CHUNK))
+        if not len(piece):
+            break
+        crc = zlib.crc32(piece, crc)
+        read += len(piece)
+        run, peak, any_ = _zero_run(bytes(piece), run)
+        longest, zeros = max(longest, peak), zeros and not any_
+        if progress is not None:
+            progress(before + read)
+    return crc, max(longest, run), zeros, read
+
+
+_ZEROS = bytes(PAGE)
+
+
+def _zero_run(piece: bytes, run: int) -> tuple[int, int, bool]:
+    """Length of the run of zero blocks at the end, the longest within, and if any byte is set."""
+    if _ZEROS not in piece:
+        tail = len(piece) - len(piece.rstrip(b"\0"))
+        return tail, run, True
+    peak, at, any_ = run, 0, False
+    while at < len(piece):
+        stripped = len(piece) - at - len(piece[at:].lstrip(b"\0")) if piece[at] == 0 else 0
+        run += stripped
+        at += stripped
+        peak = max(peak, run)
+        if at >= len(piece):
+            break
+        any_ = True
+        run = 0
+        following = piece.find(_ZEROS, at)
+        if following < 0:
+            run = len(piece) - len(piece.rstrip(b"\0"))
+            break
+        at = following
+    return run, max(peak, run), any_
+
+
+def _owners(checkpoint: Checkpoint) -> dict[str, list[str]]:
+    """The tensors that lie in each storage, as Python finds them."""
+    owners: dict[str, list[str]] = {}
+    for trail, value in walk(checkpoint.tree):
+        if isinstance(value, TensorInfo) and value.storage:
+            owners.setdefault(value.storage, []).append(spell(steps(trail)))
+    return owners
+
+
+def _of(part: Part, owners: dict[str, list[str]]) -> str:
+    names = owners.get(part.name) or owners.get(part.name.rpartition("/data/")[2]) or []
+    return f"({some(names, 2)}) " if names else ""

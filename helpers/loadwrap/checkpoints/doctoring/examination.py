@@ -1,0 +1,158 @@
+"""One examination of a checkpoint: what the report and the JSON are written from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..formats import open_checkpoint
+from ..formats.checkpoint import Checkpoint
+from ..formats.values import CheckpointError, TensorInfo
+from .contents import Contents, read_contents
+from .deep import Examined, Progress, examine
+from .weights import Weights, find_weights, plain_tree
+
+if TYPE_CHECKING:
+    from ..keys.report import KeyReport
+
+
+@dataclass
+class Examination:
+    """Everything that was found out about a file.
+
+    Attributes:
+        checkpoint: Its headers.
+        contents: The parts of a training run in it.
+        against: What it was compared with, in words, or "".
+        keys: How its weights fit that, or None.
+        deep: What a reading of every byte found, or None.
+        notes: What is worth knowing besides.
+        written: What --fix wrote, in a sentence, or "".
+        refused: Why --fix wrote nothing, in a sentence, or "".
+    """
+
+    checkpoint: Checkpoint
+    contents: Contents
+    against: str = ""
+    keys: KeyReport | None = None
+    deep: Examined | None = None
+    notes: list[str] = field(default_factory=list)
+    written: str = ""
+    refused: str = ""
+
+    @property
+    def sound(self) -> bool:
+        """Whether the file is whole and safe to read."""
+        known = self.checkpoint
+        damaged = self.deep is not None and bool(self.deep.damages)
+        return not (known.problems or known.refusals or known.opcode or damaged)
+
+    @property
+    def code(self) -> int:
+        """The exit code: 2 not readable or not safe to read, 1 a mismatch, 0 neither."""
+        if not self.sound or self.refused.startswith("!"):
+            return 2
+        if self.keys is None or self.keys.matches or self.written:
+            return 0
+        return 1
+
+
+def examine_file(
+    path: str,
+    model: str | None = None,
+    like: str | None = None,
+    deep: bool = False,
+    timeout: float = 120,
+) -> Examination:
+    """Looks at a file, and compares it with a model or with another file.
+
+    Raises:
+        CheckpointError: The file, the model or the other file cannot be read: one sentence.
+    """
+    checkpoint = open_checkpoint(path)
+    found = Examination(checkpoint, read_contents(checkpoint))
+    found.notes += _name_notes(found.contents.weights)
+    other: dict[str, Any] = {}
+    if model is not None:
+        from .modelnames import build_names
+
+        built = build_names(model, timeout)
+        other, found.against = built.tensors, f"{model} ({built.name})"
+        found.notes += [built.note] if built.note else []
+    elif like is not None:
+        other, found.against = _weights_of(like)
+    if other:
+        from ..keys.explain import explain_keys
+
+        found.keys = explain_keys(plain_tree(checkpoint.tree), other)
+    if deep:
+        progress = Progress(sum(part.nbytes for part in checkpoint.parts()))
+        found.deep = examine(checkpoint, progress)
+        progress.finish()
+    return found
+
+
+def _weights_of(like: str) -> tuple[dict[str, TensorInfo], str]:
+    """The weights of the file to compare with."""
+    candidates = find_weights(open_checkpoint(like).tree)
+    if not candidates:
+        raise CheckpointError(f"{like}, to compare with, holds no weights.")
+    best = candidates[0]
+    entry = f" ({best.code})" if best.path else ""
+    return best.tensors, f"{Path(like)}{entry}"
+
+
+def _name_notes(weights: list[Weights]) -> list[str]:
+    """What the names alone give away."""
+    names = [name for one in weights[:6] for name in one.tensors]
+    notes = []
+    if any(name.endswith("_flat_param") for name in names):
+        notes.append(
+            "_flat_param: one rank's shard of an FSDP model, not its weights. Load it under the same "
+            "wrapping on as many ranks, and save a full state dict there."
+        )
+    if any(".lora_A." in name or ".lora_B." in name for name in names):
+        notes.append(
+            "lora_A, lora_B: an adapter. It needs its base model, and to be applied to it."
+        )
+    return notes
+
+
+def chosen(found: Examination) -> Weights | None:
+    """The entry with the weights: the one that fits, or else the likeliest."""
+    weights = found.contents.weights
+    if found.keys is not None:
+        for one in weights:
+            if ".".join(map(str, one.path)) == found.keys.container:
+                return one
+    return weights[0] if weights else None
+
+
+def write_fix(found: Examination, out: str, force: bool, subset: bool = False) -> None:
+    """Writes the renamed weights to ``out`` if a rename makes them fit, or says why not."""
+    from ..keys.rename import KeyRenameError
+    from .fix import read_weights, write_weights
+    from .weights import at
+
+    weights = chosen(found)
+    assert found.keys is not None
+    if weights is None:
+        found.refused = "--fix wrote nothing: there are no weights in the file."
+        return
+    try:
+        place = at(found.checkpoint.tree, weights.path)
+        metadata = getattr(place, "attributes", {})
+        metadata = metadata.get("_metadata") if isinstance(metadata, dict) else None
+        names = found.keys.rename(dict(weights.tensors), subset)  # refused before anything is read
+        held = read_weights(found.checkpoint, weights.tensors, metadata)
+        renamed = found.keys.rename(held, subset)
+        size = write_weights(renamed, Path(out), force)
+    except KeyRenameError as error:
+        why = str(error).replace("rename(…, subset=True)", "--subset")
+        found.refused = f"--fix wrote nothing: {why}"
+        return
+    except CheckpointError as error:
+        found.refused = f"!--fix wrote nothing: {error}"
+        return
+    found.written = f"Wrote {len(names):,} tensors, {size:,} bytes, to {out}"

@@ -1,0 +1,124 @@
+"""What ``weights_only`` refuses, and the safe way round each."""
+
+from __future__ import annotations
+
+from ..formats.checkpoint import Checkpoint
+from ..formats.values import Refusal
+from ..formats.words import plural
+
+# Whatever lies in these modules runs commands, opens files or imports code when it is called.
+_DANGEROUS_MODULES = {
+    "os", "posix", "nt", "subprocess", "sys", "shutil", "socket", "pty", "runpy", "importlib",
+    "ctypes", "webbrowser", "code", "codeop", "pdb", "timeit", "bdb", "pip", "asyncio", "commands",
+    "platform", "multiprocessing", "pickle", "marshal", "operator", "urllib", "requests", "http",
+}  # fmt: skip
+_DANGEROUS_BUILTINS = {
+    "eval", "exec", "compile", "open", "getattr", "setattr", "__import__", "globals", "input",
+    "breakpoint", "apply", "map", "filter", "execfile", "delattr", "vars",
+}  # fmt: skip
+
+# Plain data: what it is, and how to store it so that nothing refuses it.
+_PLAIN = {
+    "argparse.Namespace": "save vars(args) instead",
+    "pathlib.PosixPath": "save str(path) instead",
+    "pathlib._local.PosixPath": "save str(path) instead",
+    "pathlib.WindowsPath": "save str(path) instead",
+    "pathlib._local.WindowsPath": "save str(path) instead",
+    "collections.defaultdict": "save dict(...) instead",
+    "datetime.datetime": "save its isoformat() instead",
+    "builtins.slice": "save its numbers instead",
+    "omegaconf.dictconfig.DictConfig": "save OmegaConf.to_container(cfg) instead",
+    "easydict.EasyDict": "save dict(...) instead",
+}
+
+
+def dangerous(name: str) -> bool:
+    """Whether a name is one by which a pickle runs commands or other code."""
+    module, _, last = name.rpartition(".")
+    if module == "builtins":
+        return last in _DANGEROUS_BUILTINS
+    return name.split(".")[0] in _DANGEROUS_MODULES
+
+
+def is_module(name: str, checkpoint: Checkpoint) -> bool:
+    """Whether a refused class is one of pickled neural networks, as far as names tell."""
+    from .weights import find_weights
+
+    return any(one.pickled == name for one in find_weights(checkpoint.tree))
+
+
+def refusal_lines(checkpoint: Checkpoint) -> list[str]:
+    """A few lines on what is refused, where it is, and what to do."""
+    refusals = checkpoint.refusals
+    lines: list[str] = []
+    attack = [one for one in refusals if dangerous(one.name)]
+    if attack:
+        names = ", ".join(f"{one.name} ({one.where or 'called while loading'})" for one in attack)
+        lines.append(
+            "NOT SAFE: loaded with weights_only=False it could run code of its author's: "
+            f"{names}. Do not load it; nothing of it was run here."
+        )
+    if checkpoint.kind == "torchscript":
+        lines.append(
+            "torch.load refuses a TorchScript archive: it holds a program. If you trust where it "
+            'comes from: torch.jit.load(path, map_location="cpu").state_dict()'
+        )
+        return lines
+    rest = [one for one in refusals if one not in attack]
+    outer = _outermost(rest)
+    for one in outer[:5]:
+        lines.append(
+            f"torch.load (weights_only=True, the default) refuses {one.name} at "
+            f"{one.where or 'a place that is thrown away again'}: {_cure(one, checkpoint)}."
+        )
+    if len(outer) > 5:
+        lines.append(f"It refuses {plural(len(outer) - 5, 'more class')}, listed with --json.")
+    if outer and not attack and not any(is_module(one.name, checkpoint) for one in outer):
+        lines.append(_allow([one.name.removeprefix("builtins.") for one in rest]))
+    if not refusals and checkpoint.opcode:
+        lines.append(
+            f"torch.load (weights_only=True) reads pickle protocol 2 alone; this file is protocol "
+            f"{checkpoint.protocol} (first refused: {checkpoint.opcode}). Save it again without "
+            "pickle_protocol=, from where it can be loaded."
+        )
+    return lines
+
+
+def _outermost(refusals: list[Refusal]) -> list[Refusal]:
+    """Leaves out what lies inside something that is refused itself."""
+    kept: list[Refusal] = []
+    for one in sorted(refusals, key=lambda one: (one.where == "", len(one.where))):
+        inside = any(
+            one.where.startswith((f"{other.where}.", f"{other.where}["))
+            for other in kept
+            if other.where
+        )
+        if not (inside or (not one.where and kept)):
+            kept.append(one)
+    return kept
+
+
+def _cure(refusal: Refusal, checkpoint: Checkpoint) -> str:
+    name = refusal.name
+    if name.startswith("numpy"):
+        return "a NumPy value; save .item() or torch.from_numpy(...) instead"
+    if name in _PLAIN:
+        return f"harmless data; {_PLAIN[name]}"
+    if is_module(name, checkpoint):
+        return (
+            "a whole pickled module, not its weights; loading it needs its class and runs code. "
+            "Save module.state_dict() instead; --fix OUT takes the weights out without running it"
+        )
+    if name.startswith("persistent id"):
+        return "a reference that no version of torch writes"
+    return "an object of a class; save plain numbers, strings, lists and dicts instead"
+
+
+def _allow(names: list[str]) -> str:
+    modules = sorted({name.rpartition(".")[0] for name in names if "." in name})
+    listed = ", ".join(names)
+    imports = f"import {', '.join(modules)}; " if modules else ""
+    return (
+        "To load it all the same, if you trust these names: "
+        f"{imports}torch.load(path) inside `with torch.serialization.safe_globals([{listed}]):`"
+    )
