@@ -1,0 +1,48 @@
+"""Whether DDP still averages the tensors that the model has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from .findings import DRIFT, Finding, fault, some
+from .live import Live
+
+
+def check_wrapper(model: nn.Module, live: Live) -> Finding | None:
+    """Returns a fault if parameters were replaced or unfrozen after the wrapping."""
+    wrapper = next(
+        (part for part in model.modules() if isinstance(part, DistributedDataParallel)), None
+    )
+    if wrapper is None:
+        return None
+    held = {id(parameter) for parameter in getattr(wrapper, "_module_parameters", [])}
+    left_out = set(getattr(wrapper, "parameters_to_ignore", ()))
+    inside = {id(parameter) for parameter in wrapper.module.parameters()}
+    astray = [
+        name
+        for name, parameter in live.parameters.items()
+        if id(parameter) in inside and id(parameter) not in held and name not in left_out
+    ]
+    if held and astray:
+        return fault(
+            DRIFT,
+            f"DDP does not know {some(astray)}: replaced or added after the wrapping, so their "
+            "gradients are not averaged; wrap last",
+        )
+    return None
+
+
+def first_difference(prints: list[Mapping[str, int]]) -> tuple[str, list[int]] | None:
+    """Returns the first tensor whose fingerprints differ, and the ranks that differ from 0."""
+    for name, value in prints[0].items():
+        others = [rank for rank, mine in enumerate(prints) if mine.get(name) != value]
+        if others:
+            return name, others
+    for rank, mine in enumerate(prints):
+        more = [name for name in mine if name not in prints[0]]
+        if more:
+            return more[0], [rank]
+    return None

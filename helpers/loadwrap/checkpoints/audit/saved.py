@@ -1,0 +1,175 @@
+"""Finds the parts of a checkpoint: ours by its manifest, anybody's by what they look like."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .reading import AuditError, read
+
+_AVERAGES = ("model_ema", "ema_state_dict", "state_dict_ema", "ema", "params_ema", "ema_model")
+_STEPS = (
+    ("step", "global_step", "iteration", "iter_num", "iter", "steps", "n_iter", "current_step")
+)  # fmt: skip
+_EPOCHS = ("epoch", "EPOCHS_RUN", "epochs_run", "current_epoch")
+_WORLDS = ("world_size", "dp_world_size", "n_ranks")
+
+
+@dataclass
+class Saved:
+    """What a checkpoint holds, as far as it was found."""
+
+    name: str
+    tree: Any
+    path: Path | None = None
+    manifest: Mapping[str, Any] = field(default_factory=dict)
+    optimizer: Mapping[str, Any] | None = None
+    scheduler: Mapping[str, Any] | None = None
+    scaler: Mapping[str, Any] | None = None
+    ema: Any = None
+    ema_name: str = ""
+    step: int | None = None
+    epoch: int | None = None
+    world_size: int | None = None
+
+    @property
+    def record(self) -> Mapping[str, Any]:
+        """What `take_record` kept; empty for a file that is not ours."""
+        return self.manifest.get("record") or {}
+
+
+def open_saved(checkpoint: object) -> Saved:
+    """Reads a checkpoint: a path, a folder, what ``load_checkpoint`` returned, or a dict.
+
+    Raises:
+        AuditError: It cannot be read.
+    """
+    if isinstance(checkpoint, Mapping):
+        saved = Saved("the checkpoint", checkpoint)
+    else:
+        place = getattr(checkpoint, "path", checkpoint)
+        if not isinstance(place, str | Path):
+            raise AuditError(
+                f"the checkpoint is a {type(checkpoint).__name__}: give its path, the dict that "
+                "torch.load returned, or what load_checkpoint returned"
+            )
+        path = Path(place)
+        if path.is_dir():
+            path = _newest(path)
+        saved = Saved(path.name, read(path), path, manifest_of(path))
+    _find_parts(saved)
+    return saved
+
+
+def manifest_of(path: Path) -> dict[str, Any]:
+    """Returns the manifest beside a checkpoint, or an empty dict."""
+    try:
+        manifest = json.loads(Path(f"{path}.manifest.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return manifest if isinstance(manifest, dict) else {}
+
+
+def _newest(folder: Path) -> Path:
+    """Returns the newest complete checkpoint of a folder, by the step in its manifest."""
+    found = []
+    for place in sorted(folder.glob("*.manifest.json")):
+        path = place.with_name(place.name.removesuffix(".manifest.json"))
+        manifest = manifest_of(path)
+        if path.is_file() and isinstance(manifest.get("step"), int):
+            found.append((manifest["step"], path))
+    if not found:
+        raise AuditError(
+            f"{folder}: no checkpoint with a manifest in it; give the file that was loaded"
+        )
+    return max(found)[1]
+
+
+def _find_parts(saved: Saved) -> None:
+    tree = saved.tree
+    if isinstance(tree, nn.Module):
+        raise AuditError(f"{saved.name} is a whole module: save its state_dict()")
+    if not isinstance(tree, Mapping):
+        raise AuditError(f"{saved.name} holds a {type(tree).__name__}, not a dict")
+    manifest = saved.manifest
+    saved.optimizer = _part(tree, _is_optimizer)
+    saved.scheduler = _part(tree, _is_scheduler)
+    saved.scaler = _part(tree, _is_scaler)
+    if saved.scaler is None and "scaler" in tree and tree["scaler"] == {}:
+        saved.scaler = {}  # of a disabled scaler
+    for key in _AVERAGES:
+        if isinstance(tree.get(key), Mapping):
+            saved.ema, saved.ema_name = tree[key], key
+            break
+    saved.step = _whole(tree, _STEPS, manifest.get("step"))
+    saved.epoch = _whole(tree, _EPOCHS, manifest.get("epoch"))
+    saved.world_size = _whole(tree, _WORLDS, manifest.get("world_size"))
+
+
+def _part(tree: Mapping[str, Any], fits: Any) -> Any:
+    for value in _values(tree):
+        if fits(value):
+            return value
+    return None
+
+
+def _values(tree: Mapping[str, Any], deeper: int = 2) -> Iterator[Any]:
+    """Yields the parts of a checkpoint, the upper ones first; never inside weights."""
+    below = []
+    for value in tree.values():
+        if isinstance(value, list | tuple) and 0 < len(value) <= 16:
+            value = value[0]
+        if isinstance(value, Mapping):
+            yield value
+            if not any(isinstance(part, Tensor) and part.dim() for part in value.values()):
+                below.append(value)
+    if deeper:
+        for value in below:
+            if not _is_optimizer(value):
+                yield from _values(value, deeper - 1)
+
+
+def _is_optimizer(value: Any) -> bool:
+    return isinstance(value, Mapping) and "state" in value and "param_groups" in value
+
+
+def _is_scheduler(value: Any) -> bool:
+    if not isinstance(value, Mapping) or _is_optimizer(value):
+        return False
+    marks = {"base_lrs", "_step_count", "_last_lr", "num_bad_epochs", "_schedulers"}
+    return bool(marks & value.keys()) and ("last_epoch" in value or "_schedulers" in value)
+
+
+def _is_scaler(value: Any) -> bool:
+    return isinstance(value, Mapping) and {"scale", "growth_factor"} <= value.keys()
+
+
+def _whole(tree: Mapping[str, Any], names: tuple[str, ...], told: Any) -> int | None:
+    if isinstance(told, int) and not isinstance(told, bool):
+        return told
+    places = [tree, *(tree[key] for key in ("meta", "extra", "extra_state") if key in tree)]
+    for place in places:
+        if not isinstance(place, Mapping):
+            continue
+        for name in names:
+            value = place.get(name)
+            if isinstance(value, Tensor) and value.numel() == 1 and not value.is_floating_point():
+                return int(value)
+            if isinstance(value, int) and not isinstance(value, bool):
+                return value
+            if isinstance(value, float) and value.is_integer():
+                return int(value)
+    return None
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value counts something: an int, a float or a tensor with one element."""
+    if isinstance(value, Tensor):
+        return value.numel() == 1 and value.dtype is not torch.bool
+    return isinstance(value, int | float) and not isinstance(value, bool)
