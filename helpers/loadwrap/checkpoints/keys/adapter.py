@@ -23,6 +23,16 @@ def is_adapter(names: Mapping[str, object]) -> bool:
     return bool(found) and 2 * found >= len(names)
 
 
+def adapter_name(pairs: Mapping[str, str]) -> str:
+    """Returns the name that the adapter has in memory, such as `default`; "" if none was added."""
+    for name, target in pairs.items():
+        before, after = name.split("."), target.split(".")
+        if len(after) == len(before) + 1:
+            at = next(index for index, part in enumerate(before) if part in _PARTS)
+            return after[at + 1]
+    return ""
+
+
 def into_adapted(file: Side, model: Side) -> dict[str, str]:
     """Maps an adapter's names to those that the adapted model has in memory.
 

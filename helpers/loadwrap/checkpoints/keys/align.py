@@ -13,7 +13,7 @@ are the same tree, whose names are all different.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from .segments import WRAPPERS, Node, Path
@@ -44,8 +44,11 @@ class Alignment:
 class Aligner:
     """Aligns parts of one file's tree with parts of one model's; remembers what it has seen."""
 
-    def __init__(self, fits: Callable[[str, str], bool]) -> None:
+    def __init__(
+        self, fits: Callable[[str, str], bool], wrappers: Collection[str] = WRAPPERS
+    ) -> None:
         self._fits = fits
+        self._wrappers = wrappers
         self._seen: dict[tuple[int, int], tuple[Score, tuple[str, str]]] = {}
 
     def score(self, file: Node, model: Node) -> Score:
@@ -70,12 +73,12 @@ class Aligner:
                 equal, unequal, passed = equal + one, unequal + two, passed + three
         best: tuple[Score, tuple[str, str]] = ((equal, unequal, passed), ("", ""))
         for segment, child in file.children.items():
-            if segment in WRAPPERS and child.children:
+            if segment in self._wrappers and child.children:
                 one, two, three = self.score(child, model)
                 if (one, two, three - 1) > best[0]:
                     best = ((one, two, three - 1), ("file", segment))
         for segment, child in model.children.items():
-            if segment in WRAPPERS and child.children:
+            if segment in self._wrappers and child.children:
                 one, two, three = self.score(file, child)
                 if (one, two, three - 1) > best[0]:
                     best = ((one, two, three - 1), ("model", segment))

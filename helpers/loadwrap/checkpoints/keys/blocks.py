@@ -17,6 +17,7 @@ from .segments import Path
 _ANY = "#"
 _MOST_RULES = 32
 _SAMPLE = 24
+_FEW = 200
 _MOST_PAIRS = 6_000
 _MOST_GUESSES = 200
 
@@ -99,7 +100,7 @@ def _ranked(
         if _sound(guess[1], guess[2], shapes_known)
     )
     rules = [Rule(where, old, new) for (where, old, new), _ in votes.most_common(_MOST_GUESSES)]
-    for rule in rules:
+    for rule in _promising(rules, left, open_names):
         taken: set[str] = set()
         for name, path in left.items():
             moved = rule.apply(path)
@@ -112,6 +113,15 @@ def _ranked(
             taken.add(target)
             rule.pairs[name] = target
     return sorted((rule for rule in rules if rule.pairs), key=lambda rule: -len(rule.pairs))
+
+
+def _promising(rules: list[Rule], left: dict[str, Path], open_names: dict[Path, str]) -> list[Rule]:
+    """Spares the rules that do little for some of the names the work of trying all names."""
+    if len(left) <= _FEW:
+        return rules
+    some = list(left.values())[:: len(left) // _FEW]
+    moved = [sum(rule.apply(path) in open_names for path in some) for rule in rules]
+    return [rule for rule, count in zip(rules, moved, strict=True) if 2 * count >= max(moved)]
 
 
 def _guesses(

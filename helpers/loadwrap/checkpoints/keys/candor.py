@@ -19,6 +19,7 @@ def notes(report: KeyReport, best: Judgement, judged: list[Judgement], model: Si
             _adapters(report, best),
             _sharded(report, best),
             *_torn_ties(best, model),
+            _not_tied(report, best),
             _unclear(best),
             _lazy(report),
             _counters(best),
@@ -99,6 +100,21 @@ def _torn_ties(best: Judgement, model: Side) -> list[str]:
                     f"that is loaded last wins"
                 )
     return found
+
+
+def _not_tied(report: KeyReport, best: Judgement) -> str:
+    """A head that some models tie to their embedding, and that this file may hold once."""
+    targets = list(best.match.alignment.pairs.values())
+    words = ("wte.weight", "embed_tokens.weight", "embeddings.weight", "embedding.weight")
+    for name in report.missing:
+        if name.endswith(("head.weight", "decoder.weight", "output.weight")):
+            twin = next((one for one in targets if one.endswith((*words, "emb.weight"))), "")
+            if twin:
+                return (
+                    f"if {name} is meant to be tied to {twin}, tie them before loading: a file of "
+                    f"tied weights often holds them once"
+                )
+    return ""
 
 
 def _unclear(best: Judgement) -> str:

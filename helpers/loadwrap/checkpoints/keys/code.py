@@ -36,6 +36,8 @@ class Plan:
     """Paths of the file's names that become longer or shorter ones."""
     rules: tuple[Rule, ...] = ()
     strict: bool = True
+    adapter: str = ""
+    """The adapter's name in memory, which the file's names lack."""
     dropped: tuple[str, ...] = field(default=())
     """Everything in the entry that is not loaded."""
 
@@ -115,6 +117,8 @@ def _expressions(plan: Plan, pairs: Mapping[str, str]) -> Iterator[Spelling]:
                 yield _filtered(old, new, segments)
     for old in starts:
         yield from _substituted(plan, old)
+    if plan.adapter:
+        yield _adapted(plan.adapter)
 
 
 def _prefixed(key: str, old: str, new: str) -> Spelling:
@@ -158,6 +162,12 @@ def _substituted(plan: Plan, old: str) -> Iterator[Spelling]:
         return name
 
     yield code, "import re; ", apply
+
+
+def _adapted(name: str) -> Spelling:
+    pattern, replacement = r"(\.lora_\w+)(?=\.|$)", rf"\g<1>.{name}"
+    code = f"re.sub({_r(pattern)}, {_r(replacement)}, key)"
+    return code, "import re; ", lambda key: re.sub(pattern, replacement, key)
 
 
 def _pattern(where: Path, old: Path, new: Path) -> tuple[str, str]:
@@ -206,4 +216,4 @@ def _q(text: str) -> str:
 
 
 def _r(text: str) -> str:
-    return f'r"{text}"' if '"' not in text else repr(text)
+    return f'r"{text}"' if "\\" in text and '"' not in text else _q(text)

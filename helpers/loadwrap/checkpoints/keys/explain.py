@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 
+from .adapter import adapter_name
 from .candor import notes
 from .chains import Chain, chains
 from .code import Plan, line
 from .container import Candidate, candidates
 from .judge import Judgement, judge
+from .rename import some
 from .report import KeyReport
 from .segments import dotted
 from .sides import Shape, Side, is_tensor, read_model, side_of
@@ -57,16 +59,20 @@ def explain_keys(
     """
     side = read_model(model)
     tree: object = checkpoint
+    opening, more = "", list[str]()
     if isinstance(checkpoint, str | os.PathLike):
         from ..formats import open_checkpoint
 
-        tree = open_checkpoint(checkpoint).tree
+        opened = open_checkpoint(checkpoint)
+        tree, opening = opened.tree, _opening(os.fspath(checkpoint), opened.kind)
+        more = [*opened.problems, *_refused(opened.refusals)]
     elif not isinstance(checkpoint, Mapping | torch.nn.Module | list | tuple):
         raise TypeError(
             f"the checkpoint must be a state dict, what torch.load returned, or a path, "
             f"not {type(checkpoint).__name__}."
         )
-    return _explain(candidates(tree), side, tree)
+    children = {name.partition(".")[0] for name in side.entries}
+    return _explain(candidates(tree, children), side, tree, opening, more)
 
 
 def explain_names(
@@ -86,16 +92,40 @@ def explain_names(
         >>> explain_names({"module.fc.weight": None}, {"fc.weight": None}).prefix
         'module.'
     """
-    return _explain([Candidate((), side_of(checkpoint_shapes))], side_of(model_shapes), None)
+    return _explain([Candidate((), side_of(checkpoint_shapes))], side_of(model_shapes))
 
 
-def _explain(found: list[Candidate], model: Side, tree: object) -> KeyReport:
+def _opening(path: str, kind: str) -> str:
+    if kind in ("zip", "legacy"):
+        return f'ckpt = torch.load({path!r}, map_location="cpu")'
+    if kind == "safetensors":
+        return f'ckpt = safetensors.torch.load_file({path!r}, device="cpu")'
+    return ""
+
+
+def _refused(refusals: Sequence[Any]) -> list[str]:
+    if not refusals:
+        return []
+    names = some(dict.fromkeys(one.name for one in refusals))
+    return [
+        f"torch.load refuses {names} in this file, and with weights_only=False would execute it: "
+        f"`loadwrap doctor` says where it is and what is safe"
+    ]
+
+
+def _explain(
+    found: list[Candidate],
+    model: Side,
+    tree: object = None,
+    opening: str = "",
+    more: Sequence[str] = (),
+) -> KeyReport:
     # Of very many entries only the largest can be a whole model's.
     large = sorted(found, key=lambda one: -len(one.side.entries))[:_MOST_ENTRIES]
     judged = [judge(one, model) for one in found if one in large and one.side.entries]
     if not judged:
         report = KeyReport("empty", before=(0, len(model.entries)), after=(0, len(model.entries)))
-        return replace(report, text=write(report, None, None, model, _top_level(tree)))
+        return replace(report, text=write(report, None, None, model, [*_top_level(tree), *more]))
     judged.sort(key=lambda one: one.order)
     best = judged[0]
     equals = _equals(judged)
@@ -202,6 +232,7 @@ def _line(best: Judgement, both: tuple[Chain, Chain], model: Side) -> str:
         rules=tuple(best.match.rules),
         strict=whole,
         dropped=dropped,
+        adapter=adapter_name(loaded) if best.adapter else "",
     )
     return line(plan, package=best.cured) if loaded else ""
 

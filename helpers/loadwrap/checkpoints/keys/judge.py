@@ -15,6 +15,7 @@ from .segments import dotted
 from .sides import Side
 
 _MOST_COMPARED = 8
+_SAME = "the same tensor as "
 
 
 @dataclass
@@ -78,6 +79,13 @@ def judge(candidate: Candidate, model: Side) -> Judgement:
             result.unexpected.append(name)
         else:
             result.other_parts.append(name)
+    if result.unexpected:
+        # What is left over is not only doubles: then the doubles are part of the story too.
+        twins = [name for name, why in result.left_out.items() if why.startswith(_SAME)]
+        for name in twins:
+            del result.left_out[name]
+        left = {*result.unexpected, *twins}
+        result.unexpected = [name for name in alignment.loose if name in left]
     settled = {*found.tied, *found.counters, *alignment.other_shape.values()}
     result.lacking = [name for name in alignment.missing if name not in settled]
     result.verdict = _verdict(result, model)
@@ -133,7 +141,7 @@ def _needless(name: str, result: Judgement, model: Side) -> str:
     if inside in model.unsaved:
         return "a buffer that the model makes itself and does not save"
     twin = _twin(name, file, alignment) if name in alignment.loose else ""
-    return f"the same tensor as {twin}" if twin else ""
+    return f"{_SAME}{twin}" if twin else ""
 
 
 def _twin(name: str, file: Side, alignment: Alignment) -> str:

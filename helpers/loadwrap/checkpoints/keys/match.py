@@ -71,25 +71,26 @@ def match(file: Side, model: Side) -> Match:
         for name in model.entries
         if file.counts_itself and name.rpartition(".")[2] == "num_batches_tracked"
     }
-    found: list[Match] = []
+    whole = _judged(Match(aligner.align(files, models)), model, ties, counters)
+    if whole.total and len(whole.alignment.pairs) == len(file.entries):
+        return whole  # nothing is left over: no other way can pair the names differently
+    found = [whole]
     for prefix in _prefixes(file.entries, model.entries):
         node = files.at(prefix)
         result = Match(aligner.align(node, models), prefix=prefix)
         result.alignment.outside.extend(_beside(files, node))
         found.append(_judged(result, model, ties, counters))
     for prefix in _prefixes(model.entries, file.entries):
-        if prefix:
-            node = models.at(prefix)
-            result = Match(aligner.align(files, node), added_prefix=prefix)
-            result.alignment.missing.extend(_beside(models, node))
-            found.append(_judged(result, model, ties, counters))
+        node = models.at(prefix)
+        result = Match(aligner.align(files, node), added_prefix=prefix)
+        result.alignment.missing.extend(_beside(models, node))
+        found.append(_judged(result, model, ties, counters))
     found.sort(key=_order)
     best = found[0]
     if not best.total:
-        renamed = _with_blocks(found[:4], fits, file, model, ties, counters)
-        if renamed is not None:
-            return renamed
-        return best
+        # A renamed child may be called like a wrapper: read the names without passing any, too.
+        plain = _judged(Match(Aligner(fits, ()).align(files, models)), model, ties, counters)
+        return _with_blocks([*found[:4], plain], fits, file, model, ties, counters) or best
     if not best.cost:
         return best
     best.rivals, best.copies = _rivals(best, found)
@@ -117,7 +118,7 @@ def _prefixes(names: Iterable[str], others: Iterable[str]) -> list[Path]:
             # A wrapper at the end of a prefix is passed by the alignment.
             if path[start - 1] not in WRAPPERS and without_wrappers(path[start:]) in targets:
                 votes[path[:start]] += 1
-    return [(), *(prefix for prefix, _ in votes.most_common(_MOST_PARTS))]
+    return [prefix for prefix, _ in votes.most_common(_MOST_PARTS)]
 
 
 def _beside(root: Node, node: Node) -> list[str]:
@@ -142,7 +143,8 @@ def _judged(
         for partner in [next((one for one in ties.get(name, ()) if one in filled), "")]
         if partner
     }
-    result.counters = [name for name in lacking if name in counters]
+    there = set(result.alignment.other_shape.values())
+    result.counters = [name for name in lacking if name in counters and name not in there]
     result.total = bool(filled) and len(result.tied) + len(result.counters) == len(lacking)
     return result
 
@@ -170,17 +172,21 @@ def _with_blocks(
     ties: dict[str, tuple[str, ...]],
     counters: set[str],
 ) -> Match | None:
+    """Returns the match with its blocks renamed; None if there is no one way to do it."""
+    renamed: list[Match] = []
     for one in found:
         old = one.alignment
         if not old.loose or not old.missing or old.other_shape:
             continue
         lacking = [name for name in old.missing if name not in one.tied]
         rules, unclear = rename_blocks(old.loose, lacking, fits, _known(file, model, old, lacking))
-        one.unclear = unclear
+        if unclear:
+            found[0].unclear = unclear
+            return None
         if rules is None:
             continue
-        pairs = {name: other for rule in rules for name, other in rule.pairs.items()}
-        order = {**old.pairs, **pairs}
+        moved = {name: other for rule in rules for name, other in rule.pairs.items()}
+        order = {**old.pairs, **moved}
         new = Alignment(
             score=(len(order), 0, old.score[2]),
             pairs={name: order[name] for name in file.entries if name in order},
@@ -189,9 +195,16 @@ def _with_blocks(
             outside=old.outside,
             missing=[name for name in old.missing if name in one.tied],
         )
-        renamed = Match(new, prefix=one.prefix, added_prefix=one.added_prefix, rules=rules)
-        return _judged(renamed, model, ties, counters)
-    return None
+        match = Match(new, prefix=one.prefix, added_prefix=one.added_prefix, rules=rules)
+        renamed.append(_judged(match, model, ties, counters))
+    renamed = sorted((one for one in renamed if one.total), key=lambda one: one.cost)
+    for other in renamed[1:]:
+        origin = {target: name for name, target in renamed[0].alignment.pairs.items()}
+        for name, target in other.alignment.pairs.items():
+            if origin[target] != name:
+                found[0].unclear = f"{target} could be {origin[target]} or {name}"
+                return None
+    return renamed[0] if renamed else None
 
 
 def _known(file: Side, model: Side, alignment: Alignment, lacking: list[str]) -> bool:

@@ -97,8 +97,8 @@ class KeyReport:
             first_line = self.text.partition("\n")[0]
             raise KeyRenameError(f"there is no rename that makes these weights fit. {first_line}")
         found: Mapping[str, Any] = weights
-        if self.candidate is not None and self.candidate.where:
-            # A state dict has no entry of its own at that place.
+        if self.candidate is not None:
+            # A state dict has no entry of its own at that place: then it is the weights.
             try:
                 found = self.candidate.get(weights)
             except (KeyError, IndexError, TypeError):

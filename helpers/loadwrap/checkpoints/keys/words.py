@@ -21,11 +21,10 @@ _HEADLINES = {
     "tied": "FITS BUT FOR TIED WEIGHTS: what is missing is the same tensor as one that is there.",
     "leftovers": "FITS BUT FOR LEFTOVERS: every tensor of the model is there, beside entries that "
     "it does not need.",
-    "partial": "ONLY A PART FITS: {done} of the model's {total} tensors. The other {rest} would "
-    "keep their initial values.",
+    "partial": "ONLY A PART FITS: {done} of the model's {total} tensors. The {rest}.",
     "extra": "THE FILE HOLDS MORE THAN THE MODEL: {unexpected} of it have no place there. Is it "
     "the right model?",
-    "buffers": "BUFFERS ARE MISSING: every parameter is there, {rest} of the buffers are not. "
+    "buffers": "BUFFERS ARE MISSING: every parameter is there, but not {buffers}. "
     "Training would look right, evaluation would not.",
     "shapes": "SHAPES DIFFER in {shapes} of the model's {total} tensors. Is it the right model, "
     "the right configuration?",
@@ -45,17 +44,20 @@ def write(
     chains: tuple[Chain, Chain] | None,
     model: Side,
     notes: list[str],
+    opening: str = "",
 ) -> str:
     """Returns the few lines that the report prints."""
     rows = [("", headline(report))]
     if best is not None and chains is not None:
         rows.append(("weights", _weights(report, best)))
-        if report.verdict not in ("nothing", "adapter"):
+        if report.verdict not in ("nothing", "adapter", "ambiguous"):
             rows += _names("the file", chains[0], best.candidate.side.entries)
             rows += _names("the model", chains[1], model.entries)
         rows += [("rule", rule) for rule in report.renamed]
         rows.append(("match", _counts(report)))
         rows += _lists(report, best)
+    if opening and (report.fix or report.part):
+        rows.append(("open", opening))
     if report.fix:
         rows.append(("load", report.fix))
     elif report.part:
@@ -67,10 +69,25 @@ def write(
 def headline(report: KeyReport) -> str:
     """Returns the first line: the verdict in words."""
     done, total = report.after
+    if report.verdict == "buffers":
+        last = {name.rpartition(".")[2] for name in report.buffers_missing}
+        if last == {"n_averaged"}:
+            return (
+                "THE AVERAGE HAS NO COUNTER: every weight is there, n_averaged is not. At 0, the "
+                "next update_parameters overwrites what was loaded."
+            )
+        if last == {"num_batches_tracked"}:
+            return (
+                "COUNTERS ARE MISSING: every weight and every running statistic is there, the "
+                "counts of batches are not. They matter only with momentum=None."
+            )
     return _HEADLINES[report.verdict].format(
         done=done,
         total=total,
-        rest=total - done,
+        rest="other 1 would keep its initial value"
+        if total - done == 1
+        else f"other {total - done} would keep their initial values",
+        buffers=_count(report.buffers_missing, "buffer"),
         unexpected=tensors(report.unexpected),
         shapes=len(report.shape_mismatches),
     )
@@ -108,12 +125,16 @@ def _counts(report: KeyReport) -> str:
     text = f"{before} of {total} as they are"
     if after == before:
         return text
-    verb = {"tied": "with the tied ones", "adapter": "beside them"}.get(report.verdict, "renamed")
+    verb = {"tied": "with the tied ones", "adapter": "with its name put in"}.get(
+        report.verdict, "renamed"
+    )
     return f"{text}, {after} of {total} {verb}"
 
 
 def _lists(report: KeyReport, best: Judgement) -> Iterable[tuple[str, str]]:
-    if report.verdict in ("nothing", "ambiguous", "adapter"):
+    if report.verdict == "ambiguous":
+        return
+    if report.verdict in ("nothing", "adapter"):
         yield "file", _first_names(best.candidate.side.entries)
         yield "model", _first_names([*report.missing, *report.buffers_missing])
         return
@@ -146,8 +167,8 @@ def _first_names(names: Collection[str]) -> str:
 
 
 def _grouped(names: Collection[str]) -> list[str]:
-    """Lists names, or from seven on the modules they are in."""
-    if len(names) <= 6:
+    """Lists a few short names, or else the modules they are in."""
+    if len(names) <= 6 and sum(map(len, names)) <= 160:
         return list(names)
     depth = 1
     groups: dict[str, int] = {}
