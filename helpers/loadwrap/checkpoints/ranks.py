@@ -90,6 +90,14 @@ class Ranks:
         dist.all_gather_object(things, thing, group=self.group)
         return things
 
+    def to_first(self, thing: T) -> list[T]:
+        """Returns every rank's object on the first rank, and nothing on the others."""
+        if self.size == 1:
+            return [thing]
+        things: list[Any] | None = [None] * self.size if self.me == self.first else None
+        dist.gather_object(thing, things, dst=self.first, group=self.group)
+        return things or []
+
     def from_first(self, thing: T) -> T:
         """Returns the first rank's object on every rank."""
         if self.size == 1:

@@ -161,6 +161,8 @@ def test_the_state_and_the_settings_of_the_optimizer(ranks):
         else:
             for p in net.parameters():
                 dist.broadcast(p.data, src=0)
+        for state in optimizer.state.values():
+            state["exp_avg"].fill_(0.25)
         optimizer.state[net.conv.weight]["exp_avg"] += rank
         say(moment=check())
         optimizer.state[net.conv.weight]["exp_avg"] -= rank

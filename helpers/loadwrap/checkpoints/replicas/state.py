@@ -124,6 +124,11 @@ def _of_optimizer(
         part.sharded = sum(len(group["params"]) for group in optimizer.param_groups)
         return part
     for number, group in enumerate(optimizer.param_groups):
+        # Settings first: another learning rate is the cause of what follows from it.
+        settings = {key: value for key, value in group.items() if key not in _NAMING}
+        for path, leaf in _leaves(settings, f"param_groups[{number}]"):
+            _add(part, path, leaf, patterns, sharded)
+    for number, group in enumerate(optimizer.param_groups):
         for index, parameter in enumerate(group["params"]):
             name = names.get(id(parameter), f"param_groups[{number}].params[{index}]")
             state = optimizer.state.get(parameter, {})
@@ -134,9 +139,6 @@ def _of_optimizer(
             else:
                 for path, leaf in _leaves(state, name):
                     _add(part, path, leaf, patterns, sharded)
-        settings = {key: value for key, value in group.items() if key not in _NAMING}
-        for path, leaf in _leaves(settings, f"param_groups[{number}]"):
-            _add(part, path, leaf, patterns, sharded)
     return part
 
 
