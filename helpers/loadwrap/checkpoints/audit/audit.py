@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +12,9 @@ from torch.optim import Optimizer
 
 from ..ranks import Ranks, describe
 from ..replicas.spread import spread
+from ..unwrap import unwrap
 from .examine import Given, examine
-from .findings import IGNORED, SPREAD
+from .findings import IGNORED, OK, RNG, SPREAD, Finding
 from .merge import Local, apart, merge, spread_row
 from .position import Now
 from .reading import AuditError
@@ -114,7 +115,7 @@ def audit_resume(
     rows = merge(everyone, ranks.numbers)
     if rows[SPREAD].verdict != IGNORED and not rows[SPREAD].bad:
         rows[SPREAD] = spread_row(everyone, ranks.numbers, distance)
-    report = report_of(rows, _title(checkpoint, everyone, ranks), _notes(model))
+    report = report_of(rows, _title(checkpoint, everyone, ranks), _notes(model, loader, rows))
     if not torch.equal(torch.get_rng_state(), random_state):
         torch.set_rng_state(random_state)  # a schedule of the caller's own may have drawn
     if show and ranks.me == ranks.first:
@@ -141,13 +142,20 @@ def _title(checkpoint: object, everyone: Sequence[Local], ranks: Ranks) -> str:
     file = everyone[0].file
     name = file[0] if file else "a dict"
     at = f", step {file[2]}" if file and file[2] is not None else ""
-    where = f"{ranks.size} ranks" if ranks.joined else "one process"
+    where = f"{ranks.size} rank{'s' * (ranks.size > 1)}" if ranks.joined else "one process"
     folder = f" in {checkpoint}" if isinstance(checkpoint, str | Path) and Path(checkpoint).is_dir(
     ) else ""  # fmt: skip
     return f"audit of the resume from {name}{folder}{at}, {where}"
 
 
-def _notes(model: nn.Module) -> tuple[str, ...]:
-    if model.training:
-        return ()
-    return ("the model is in eval mode: dropout is off, batch norm stands still; model.train()",)
+def _notes(model: nn.Module, loader: Any, rows: Mapping[str, Finding]) -> tuple[str, ...]:
+    notes = []
+    if not unwrap(model).training:
+        notes.append("the model is in eval mode: dropout is off, batch norm stands still")
+    draws = loader is not None and getattr(loader, "generator", None) is None
+    if rows[RNG].verdict == OK and draws:
+        notes.append(
+            "iter(loader) draws from this random state: make the iterator before the state is "
+            "restored, or give the loader a generator of its own"
+        )
+    return tuple(notes)

@@ -64,25 +64,15 @@ def average_tensors(ema: Any) -> dict[str, Tensor]:
 
 def counter_of(ema: Any) -> float | None:
     """Returns how many updates an average has had, if it counts them."""
-    places = [ema] if not isinstance(ema, Mapping) else []
-    for place in places:
-        for name in _COUNTERS:
-            value = getattr(place, name, None)
-            if is_number(value):
-                return float(value)
-    return _count(ema) if isinstance(ema, Mapping) else None
-
-
-def _count(place: Any) -> float | None:
-    if isinstance(place, Mapping):
-        for name in _COUNTERS:
-            if is_number(place.get(name)):
-                return float(place[name])
+    for name in _COUNTERS:
+        value = ema.get(name) if isinstance(ema, Mapping) else getattr(ema, name, None)
+        if is_number(value):
+            return float(value)  # type: ignore[arg-type]
     return None
 
 
 def _counter_in(saved: Saved) -> float | None:
-    own = _count(saved.ema)
+    own = counter_of(saved.ema)
     if own is None:
         own = (saved.record.get("ema") or {}).get("counter")
     if own is None and is_number(saved.tree.get("updates")):

@@ -31,25 +31,28 @@ def check_chance(saved: Saved, state: Tensor, rank: int, world: int) -> Finding:
     now = hash_of(state)
     if not saved_states:
         return Finding(NOT_RECORDED, f"the file holds no random state; here {now}")
-    if len(saved_states) not in (1, saved.world_size or world):
-        return Finding(
-            NOT_RECORDED, f"{len(saved_states)} states in the file, for which rank each?"
-        )
-    if len(saved_states) == 1 and world > 1:
+    then_world = saved.world_size or len(saved_states)
+    if len(saved_states) == 1 and world > 1 and saved.world_size != 1:
         then = hash_of(saved_states[0])
         if rank and now == then:
             return Finding(LOOK, f"{now}: rank 0's, which every rank has")
         if rank:
             return Finding(NOT_RECORDED, f"the file holds rank 0's alone; here {now}")
-    elif rank >= len(saved_states):
-        return Finding(CHANGED, f"rank {rank} did not exist at the save; here {now}")
+    elif then_world != world:
+        return Finding(CHANGED, f"the file holds {len(saved_states)} ranks' states; here {now}")
+    elif len(saved_states) != world:
+        return Finding(
+            NOT_RECORDED, f"{len(saved_states)} states in the file: which rank has which?"
+        )
     then = hash_of(saved_states[rank])
     if now == then:
         return Finding(OK, f"{now}, as at the save")
-    return fault(
-        DATA,
-        f"{now}, saved {then}: restore the random state last, after iter(loader), which draws",
-    )
+    others = [hash_of(state) for state in saved_states]
+    if now in others:
+        return fault(DATA, f"the state that rank {others.index(now)} had, not this rank's")
+    words = f"{now}, saved {then}: restore it last, after iter(loader), which draws from it"
+    # load_checkpoint leaves it to the caller, who may do it after the audit.
+    return fault(DATA, words) if saved.random_restored else Finding(LOOK, words)
 
 
 def _states(tree: Mapping[str, Any], size: int) -> Iterator[Tensor]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from .findings import DRIFT, Finding, fault, some
+from .findings import CONTRACT, DRIFT, Finding, fault, some
 from .live import Live
 
 
@@ -31,6 +31,31 @@ def check_wrapper(model: nn.Module, live: Live) -> Finding | None:
             DRIFT,
             f"DDP does not know {some(astray)}: replaced or added after the wrapping, so their "
             "gradients are not averaged; wrap last",
+        )
+    return _check_count(wrapper, left_out)
+
+
+def _check_count(wrapper: DistributedDataParallel, left_out: set[str]) -> Finding | None:
+    """Compares how many tensors DDP averages with how many need it."""
+    try:
+        known = int(wrapper._get_ddp_logging_data()["num_parameter_tensors"])
+    except (AttributeError, KeyError, RuntimeError):
+        return None
+    trained = sum(
+        parameter.requires_grad and name not in left_out
+        for name, parameter in wrapper.module.named_parameters()
+    )
+    if known < trained:
+        return fault(
+            DRIFT,
+            f"DDP averages {known} tensors, {trained} are trained: some were unfrozen or added "
+            "after the wrapping; wrap last",
+        )
+    if known > trained:
+        return fault(
+            CONTRACT,
+            f"DDP waits for {known} tensors, {trained} are trained: frozen after the wrapping, "
+            "the second step raises; freeze first, then wrap",
         )
     return None
 

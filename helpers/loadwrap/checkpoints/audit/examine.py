@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 
 from ..ranks import describe
 from ..replicas.fingerprint import fingerprint
+from ..unwrap import unwrap, wrapper_paths
 from .averages import check_average
 from .chance import check_chance, hash_of
 from .drift import check_wrapper
@@ -110,7 +111,7 @@ def examine(given: Given) -> Local:
 def _questions(
     given: Given, saved: Saved, live: Live, pairing: Pairing | None, local: Local
 ) -> dict[str, Callable[[], Finding]]:
-    names = (saved.record.get("optimizer") or {}).get("names")
+    names = (saved.record.get("optimizer") or {}).get("names") or saved.optimizer_names
     optimizer = given.optimizer
     missing = Finding(NOT_GIVEN, "pass optimizer=")
     asked: dict[str, Callable[[], Finding]] = {
@@ -119,7 +120,7 @@ def _questions(
             if optimizer is None
             else check_rates(saved, optimizer, given.scheduler, given.asked_lr)
         ),
-        TENSORS: lambda: check_tensors(pairing, live, saved.ema, given.keep),
+        TENSORS: lambda: check_tensors(pairing, live, saved.ema, given.keep, _around(given)),
         POSITION: lambda: check_position(saved, local.order, given.now, given.world),
         SPREAD: lambda: check_wrapper(given.model, live) or Finding(OK, "DDP has every parameter"),
         OPTIMIZER: lambda: (
@@ -134,6 +135,17 @@ def _questions(
         RNG: lambda: check_chance(saved, given.random_state, given.rank, given.world),
     }
     return {check: asked[check] for check in CHECKS}
+
+
+def _around(given: Given) -> str:
+    """Names the wrapper around the model, if the optimizer shows that something was loaded."""
+    if given.optimizer is None or not given.optimizer.state:
+        return ""
+    return (
+        ".".join(wrapper_paths(given.model).values())
+        if unwrap(given.model) is not given.model
+        else ""
+    )
 
 
 def _answer(given: Given, check: str, ask: Callable[[], Finding]) -> Finding:

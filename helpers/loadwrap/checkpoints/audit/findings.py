@@ -43,6 +43,7 @@ BUFFER = "F13 buffers"
 WRITERS = "F14 several writers"
 STALE = "F15 stale or damaged file"
 WORLD = "F19 sharded optimizer or world size"
+CONTRACT = "F20 DDP contract"
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,7 @@ def _across(rows: dict[str, Finding], locals_: Sequence[Local], numbers: Sequenc
     if found and rows[OPTIMIZER].verdict != BY_DESIGN:
         name, others = found
         ranks = spell([numbers[at] for at in others])
-        words = f"{ranks} differ from {zero} in {name}: not loaded on every rank?"
+        words = f"{ranks} {_differ(others)} from {zero} in {name}: not loaded on every rank?"
         put(OPTIMIZER, fault(ONE_RANK, words))
     found = first_difference([local.buffers for local in locals_])
     if found and rows[BUFFERS].verdict in (OK, NOT_RECORDED):
@@ -132,11 +132,11 @@ def _across(rows: dict[str, Finding], locals_: Sequence[Local], numbers: Sequenc
 
 
 def _nothing_at_all(rows: dict[str, Finding]) -> None:
-    """A rate that starts anew is no fault of its own if nothing at all was loaded."""
+    """A rate that starts anew is no fault of its own if the load failed before it came to that."""
     rates, tensors, optimizer = rows[RATES], rows[TENSORS], rows[OPTIMIZER]
-    if rates.bad and tensors.nothing and optimizer.nothing:
+    if rates.bad and tensors.bad and optimizer.nothing:
         if rates.code == RATE:
-            words = f"{rates.words.partition('. ')[0]}. Nothing was loaded at all"
+            words = f"{rates.words.partition('. ')[0]}. The load itself failed"
             rows[RATES] = replace(rates, code=tensors.code, words=f"{words}: {tensors.words}")
 
 
@@ -162,7 +162,8 @@ def spread_row(locals_: Sequence[Local], numbers: Sequence[int], distance: float
     by = f" by up to {distance:.3g}" if distance is not None else ""
     loaded = [not local.findings[TENSORS].bad for local in locals_]
     code = ONE_RANK if not all(loaded) or locals_[0].findings[TENSORS].verdict != OK else DRIFT
-    return fault(code, f"{ranks} differ from {numbers[0]}, first in {name}{by}")
+    words = f"{ranks} {_differ(others)} from {numbers[0]}, first in {name}{by}"
+    return fault(code, words)
 
 
 def apart(locals_: Sequence[Local]) -> bool:
@@ -173,6 +174,10 @@ def apart(locals_: Sequence[Local]) -> bool:
 def first_fault(rows: dict[str, Finding]) -> tuple[str, Finding] | None:
     """Returns the first check with a fault."""
     return next(((check, row) for check, row in rows.items() if row.bad), None)
+
+
+def _differ(others: Sequence[int]) -> str:
+    return "differs" if len(others) == 1 else "differ"
 
 
 def _list(things: Sequence[object]) -> str:

@@ -12,6 +12,8 @@ from ..keys.container import Candidate, candidates
 from ..keys.judge import Judgement, judge
 from ..keys.sides import read_model
 
+_AVERAGE = 3  # the rank of a candidate that is a moving average
+
 
 @dataclass
 class Pairing:
@@ -43,7 +45,9 @@ def pair(tree: object, live: Mapping[str, Tensor]) -> Pairing | None:
     judged = [judge(candidate, model) for candidate in candidates(tree) if candidate.side.entries]
     if not judged:
         return None
-    return _paired(tree, max(judged, key=_worth), live)
+    most = max(judgement.match.matched for judgement in judged)
+    fit = [judgement for judgement in judged if 2 * judgement.match.matched >= most]
+    return _paired(tree, min(fit, key=_distance), live)
 
 
 def pair_entry(tree: Mapping[str, Any], live: Mapping[str, Tensor]) -> Pairing | None:
@@ -51,9 +55,10 @@ def pair_entry(tree: Mapping[str, Any], live: Mapping[str, Tensor]) -> Pairing |
     return pair(tree, live)
 
 
-def _worth(judgement: Judgement) -> tuple[Any, ...]:
-    better = judgement.order
-    return (judgement.match.matched > 0, *(-value for value in map(int, better)))
+def _distance(judgement: Judgement) -> tuple[Any, ...]:
+    """Sorts the weights that are trained before their averages, then the better fit first."""
+    words = judgement.candidate.name.lower()
+    return (judgement.candidate.rank >= _AVERAGE, "teacher" in words, judgement.order)
 
 
 def _paired(tree: object, found: Judgement, live: Mapping[str, Tensor]) -> Pairing:

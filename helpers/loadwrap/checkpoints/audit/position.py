@@ -50,7 +50,7 @@ def order_of(sampler: Any) -> Order | None:
     first: tuple[int, ...] = ()
     if isinstance(sampler, DistributedSampler):
         try:
-            length = len(sampler.dataset)
+            length = len(sampler.dataset)  # type: ignore[arg-type]
             if length <= _MOST:
                 first = tuple(list(indices_of(sampler))[:5])
         except (TypeError, NotImplementedError):
@@ -193,7 +193,7 @@ def _unchecked(saved: Saved, now: Now) -> str:
     if now.position is not None or not now.batches or saved.step is None:
         return ""
     inside = saved.step % now.batches
-    return f"; {inside} batches into it, which position= would check" if inside else ""
+    return f"; {inside} batches into it (say position= to have that checked)" if inside else ""
 
 
 def check_coverage(orders: list[Order | None]) -> str:
@@ -220,7 +220,7 @@ def _covered(orders: list[Order]) -> str:
     for order in orders:
         if order.length is None or order.length > _MOST or not order.shuffle:
             return ""
-        twin = DistributedSampler(
+        twin: DistributedSampler[Any] = DistributedSampler(
             range(order.length),  # type: ignore[arg-type]
             order.replicas,
             order.rank,

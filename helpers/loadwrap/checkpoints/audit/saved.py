@@ -11,6 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..files.choose import choose
+from ..files.errors import CheckpointError
+from ..files.manifest import NEXT, SUFFIX
 from .reading import AuditError, read
 
 _AVERAGES = ("model_ema", "ema_state_dict", "state_dict_ema", "ema", "params_ema", "ema_model")
@@ -37,6 +40,16 @@ class Saved:
     step: int | None = None
     epoch: int | None = None
     world_size: int | None = None
+    random_restored: bool = True
+    """Whether the random state should be the saved one already, as far as is known."""
+
+    @property
+    def optimizer_names(self) -> list[str] | None:
+        """The names that ``save_checkpoint`` keeps of the optimizer's parameters."""
+        names = self.tree.get("optimizer_names")
+        flat = [name for part in names for name in ([part] if isinstance(part, str) else part)] if (
+            isinstance(names, list)) else []  # fmt: skip
+        return flat or None
 
     @property
     def record(self) -> Mapping[str, Any]:
@@ -63,32 +76,36 @@ def open_saved(checkpoint: object) -> Saved:
         if path.is_dir():
             path = _newest(path)
         saved = Saved(path.name, read(path), path, manifest_of(path))
+        ours = isinstance(saved.tree, Mapping) and "loadwrap" in saved.tree
+        saved.random_restored = getattr(checkpoint, "rng_restored", not ours)
     _find_parts(saved)
     return saved
 
 
 def manifest_of(path: Path) -> dict[str, Any]:
-    """Returns the manifest beside a checkpoint, or an empty dict."""
+    """Returns the manifest beside a checkpoint, or an empty dict.
+
+    It has a name of its own for a moment while the file is replaced; the size tells which is meant.
+    """
+    found = [_manifest_at(Path(f"{path}{suffix}")) for suffix in (SUFFIX, NEXT)]
+    size = path.stat().st_size if path.is_file() else None
+    return next((one for one in reversed(found) if one and one.get("size") == size), found[0])
+
+
+def _manifest_at(path: Path) -> dict[str, Any]:
     try:
-        manifest = json.loads(Path(f"{path}.manifest.json").read_text(encoding="utf-8"))
+        manifest = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return manifest if isinstance(manifest, dict) else {}
 
 
 def _newest(folder: Path) -> Path:
-    """Returns the newest complete checkpoint of a folder, by the step in its manifest."""
-    found = []
-    for place in sorted(folder.glob("*.manifest.json")):
-        path = place.with_name(place.name.removesuffix(".manifest.json"))
-        manifest = manifest_of(path)
-        if path.is_file() and isinstance(manifest.get("step"), int):
-            found.append((manifest["step"], path))
-    if not found:
-        raise AuditError(
-            f"{folder}: no checkpoint with a manifest in it; give the file that was loaded"
-        )
-    return max(found)[1]
+    """Returns the checkpoint that ``load_checkpoint`` would take from a folder."""
+    try:
+        return choose(folder).path
+    except CheckpointError as error:
+        raise AuditError(f"{error}; give the file that was loaded") from error
 
 
 def _find_parts(saved: Saved) -> None:

@@ -30,7 +30,7 @@ def check_rates(saved: Saved, optimizer: Optimizer, scheduler: Any, asked: float
     same_kind = told is None or _same_schedule(saved, scheduler)
     if simulated and same_kind and _close(live, simulated):
         if told is None:
-            return _reminded(optimizer, groups, live, f"{spell(live)}, as the file continues")
+            return _reminded(optimizer, scheduler, groups, f"{spell(live)}, as the file continues")
         return Finding(
             CHANGED,
             f"{spell(live)}; the saved schedule had {spell(told)}: it has another length or form",
@@ -108,11 +108,16 @@ def _asked(
 
 
 def _reminded(
-    optimizer: Optimizer, groups: Sequence[Mapping[str, Any]] | None, live: Rates, words: str
+    optimizer: Optimizer,
+    scheduler: Any,
+    groups: Sequence[Mapping[str, Any]] | None,
+    words: str,
 ) -> Finding:
     """Adds that the optimizer was built with another rate than it runs at (a rate put back)."""
     built = optimizer.defaults.get("lr")
     if groups is None or len(groups) != 1 or not isinstance(built, int | float):
+        return Finding(OK, words)
+    if type(scheduler).__name__ in ("OneCycleLR", "CyclicLR"):  # these set the base rate themselves
         return Finding(OK, words)
     base = float(groups[0].get("initial_lr", groups[0]["lr"]))
     if math.isclose(float(built), base, rel_tol=1e-6):

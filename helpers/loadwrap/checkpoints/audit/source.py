@@ -14,6 +14,7 @@ from .pairing import Pairing
 from .saved import Saved, manifest_of
 
 _DIGITS = re.compile(r"\d+")
+_COUNTING = re.compile(r"(step|iter|it|epoch|ep|ckpt|checkpoint|snapshot|update)[-_=.]?$", re.I)
 
 
 def check_file(saved: Saved, pairing: Pairing | None, keep: Callable[[str], bool]) -> Finding:
@@ -29,19 +30,19 @@ def check_file(saved: Saved, pairing: Pairing | None, keep: Callable[[str], bool
             return fault(STALE, f"{path.name} has {size} bytes, its manifest says {whole}")
         if manifest.get("complete") is False:
             return fault(STALE, f"{path.name}: its manifest does not say that it is complete")
-        damaged = _damaged(saved, pairing, keep)
-        if damaged:
-            return fault(
-                STALE, f"{path.name}: {damaged} is not what was saved: the file was damaged"
-            )
-    inner = saved.tree.get("step")
-    if (
-        isinstance(inner, int)
-        and isinstance(manifest.get("step"), int)
-        and inner != manifest["step"]
-    ):
-        return fault(WRITERS, f"{path.name} is of step {inner}, its manifest of {manifest['step']}")
-    newer = _newer(path, saved.step)
+    steps = {
+        "the file": saved.tree.get("step"),
+        "its manifest": manifest.get("step"),
+        "its record": saved.record.get("step"),
+    }
+    told = {whose: step for whose, step in steps.items() if isinstance(step, int)}
+    if len(set(told.values())) > 1:
+        spelled = ", ".join(f"{whose} is of step {step}" for whose, step in told.items())
+        return fault(WRITERS, f"{path.name} was written by several: {spelled}")
+    damaged = _damaged(saved, pairing, keep)
+    if damaged:
+        return fault(STALE, f"{path.name}: {damaged} is not what was saved: the file was damaged")
+    newer = _newer(path, saved.step, saved.epoch)
     if newer:
         return fault(STALE, f"{path.name} is not the newest: {newer} (a sort by name or time?)")
     words = path.name + (f", step {saved.step}" if saved.step is not None else "")
@@ -65,32 +66,43 @@ def _damaged(saved: Saved, pairing: Pairing | None, keep: Callable[[str], bool])
     return ""
 
 
-def _newer(path: Path, step: int | None) -> str:
-    """Names a later checkpoint of the same run beside this one."""
-    best = _step_of(path, step)
-    if best is None:
+def _newer(path: Path, step: int | None, epoch: int | None) -> str:
+    """Names a later checkpoint of the same run beside this one.
+
+    Without manifests the number in the name decides, if it counts steps or epochs: `resnet50.pt`
+    is not later than `resnet18.pt`.
+    """
+    head, number, tail = _split(path)
+    if number is None:
         return ""
-    name, pattern = "", _DIGITS.sub("#", path.name)
+    own = manifest_of(path)
+    by_name = number in (step, epoch) or _COUNTING.search(head) is not None
+    name, best = "", -1
     for other in path.parent.iterdir():
-        if other == path or _DIGITS.sub("#", other.name) != pattern or not other.is_file():
+        its_head, its_number, its_tail = _split(other)
+        if (its_head, its_tail) != (head, tail) or its_number in (None, number):
             continue
         manifest = manifest_of(other)
-        told = manifest.get("step") if manifest.get("complete") else None
-        if manifest and told is None or manifest and manifest.get("size") != other.stat().st_size:
-            continue  # torn: the older one is the right choice
-        its = told if isinstance(told, int) else _number(other)
-        if its is not None and its > best:
-            best, name = its, other.name
-    return f"{name} beside it is of step {best}" if name else ""
+        if manifest:
+            told = manifest.get("step")
+            whole = manifest.get("complete") and manifest.get("size") == other.stat().st_size
+            if not whole or not isinstance(told, int) or step is None or told <= step:
+                continue  # torn or older: this one is the right choice
+        elif own or not by_name or its_number < number:
+            continue
+        later = manifest.get("step", its_number)
+        if later > best:
+            name, best = other.name, later
+    return f"{name} beside it is later" if name else ""
 
 
-def _step_of(path: Path, step: int | None) -> int | None:
-    return step if step is not None and manifest_of(path) else _number(path)
-
-
-def _number(path: Path) -> int | None:
-    digits = _DIGITS.findall(path.stem)
-    return int(digits[-1]) if digits else None
+def _split(path: Path) -> tuple[str, int | None, str]:
+    """Returns a name around its last number."""
+    found = list(_DIGITS.finditer(path.name.removesuffix(path.suffix)))
+    if not found:
+        return path.name, None, ""
+    last = found[-1]
+    return path.name[: last.start()], int(last[0]), path.name[last.end() :]
 
 
 def identity(saved: Saved) -> tuple[str, int, int | None] | None:

@@ -31,7 +31,9 @@ from .pairing import Pairing, pair_entry
 Keep = Callable[[str], bool]
 
 
-def check_tensors(pairing: Pairing | None, live: Live, average: Any, keep: Keep) -> Finding:
+def check_tensors(
+    pairing: Pairing | None, live: Live, average: Any, keep: Keep, around: str = ""
+) -> Finding:
     """Compares every parameter with the file's, bit by bit.
 
     Args:
@@ -39,6 +41,8 @@ def check_tensors(pairing: Pairing | None, live: Live, average: Any, keep: Keep)
         live: The model.
         average: The file's moving average, if it has one.
         keep: Says whether a tensor's name is asked for.
+        around: The segment of a wrapper around the model, if other parts of the checkpoint were
+            loaded: names without it are then why the weights were not.
     """
     wanted = {
         name: tensor
@@ -59,6 +63,10 @@ def check_tensors(pairing: Pairing | None, live: Live, average: Any, keep: Keep)
         where = f' from ["{pairing.container}"]' if pairing.container else ""
         return Finding(OK, f"{good} of {len(wanted)} as in the file{where}{aside}")
     found = _blame(f"{good} of {len(wanted)} loaded", bad, wanted, pairing, average)
+    if found.code == NOT_LOADED and not good and around and not pairing.renamed and pairing.saved:
+        first = next(iter(pairing.names))
+        words = f"{found.words}. The wrapper says {around}.{first}: load into the model inside"
+        found = fault(PREFIX if around == "module" else NESTED, words)
     return replace(found, nothing=good == 0)
 
 
