@@ -8,7 +8,7 @@ from typing import Any
 
 from ..formats.checkpoint import Checkpoint
 from .errorlog import LoadError
-from .examination import Examination
+from .examination import Examination, how_to_load, key_text
 from .fix import numel
 from .refusals import dangerous
 
@@ -47,6 +47,9 @@ def as_json(found: Examination) -> str:
     if found.keys is not None:
         told["against"] = found.against
         told["keys"] = report_as_dict(found.keys)
+        for name in ("text", "fix", "part"):
+            told["keys"][name] = key_text(found, told["keys"][name])
+        told["how_to_load"] = how_to_load(checkpoint)
     if found.deep is not None:
         told["deep"] = asdict(found.deep)
     if found.written or found.refused:

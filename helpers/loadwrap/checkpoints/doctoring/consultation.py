@@ -71,6 +71,7 @@ def _consult_log(options: argparse.Namespace) -> int:
     from .asjson import VERSION, dump, error_as_dict
     from .errorlog import read_errors
     from .othererrors import other_errors
+    from .report import wrapped
 
     text = _read_log(options.error)
     errors = read_errors(text)
@@ -104,7 +105,9 @@ def _consult_log(options: argparse.Namespace) -> int:
             )
             if number
         )
-        lines = [head, str(report)]
+        lines = [head, *(wrapped(line) for line in str(report).splitlines())]
+        if not error.silent:
+            lines.append("(The log names only what does not match; how much does, it cannot say.)")
         if error.cut:
             lines.append("The log shows only a part of the names; what is said rests on that part.")
         if error.silent:

@@ -129,26 +129,21 @@ _ZEROS = bytes(PAGE)
 
 
 def _zero_run(piece: bytes, run: int) -> tuple[int, int, bool]:
-    """Length of the run of zero blocks at the end, the longest within, and if any byte is set."""
-    if _ZEROS not in piece:
-        tail = len(piece) - len(piece.rstrip(b"\0"))
-        return tail, run, True
-    peak, at, any_ = run, 0, False
-    while at < len(piece):
-        stripped = len(piece) - at - len(piece[at:].lstrip(b"\0")) if piece[at] == 0 else 0
-        run += stripped
-        at += stripped
-        peak = max(peak, run)
-        if at >= len(piece):
-            break
-        any_ = True
-        run = 0
-        following = piece.find(_ZEROS, at)
-        if following < 0:
-            run = len(piece) - len(piece.rstrip(b"\0"))
-            break
-        at = following
-    return run, max(peak, run), any_
+    """Length of the run of zeros at the end, the longest one, and whether any byte is set.
+
+    Runs shorter than a block are seen at the ends of a piece alone: that is where they may go on.
+    """
+    stripped = piece.lstrip(b"\0")
+    peak = run + len(piece) - len(stripped)
+    if not stripped:
+        return peak, peak, False
+    at = len(piece) - len(stripped)
+    tail = len(piece) - len(piece.rstrip(b"\0"))
+    while (at := piece.find(_ZEROS, at)) >= 0:
+        end = len(piece) - len(piece[at:].lstrip(b"\0"))
+        peak = max(peak, end - at)
+        at = end
+    return tail, max(peak, tail), True
 
 
 def _owners(checkpoint: Checkpoint) -> dict[str, list[str]]:

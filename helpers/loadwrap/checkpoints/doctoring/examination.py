@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..formats import open_checkpoint
 from ..formats.checkpoint import Checkpoint
-from ..formats.values import CheckpointError, TensorInfo
+from ..formats.values import CheckpointError, TensorInfo, spell
 from .contents import Contents, read_contents
 from .deep import Examined, Progress, examine
+from .refusals import dangerous
 from .weights import Weights, find_weights, plain_tree
 
 if TYPE_CHECKING:
@@ -51,6 +52,11 @@ class Examination:
     @property
     def code(self) -> int:
         """The exit code: 2 not readable or not safe to read, 1 a mismatch, 0 neither."""
+        whole = not self.checkpoint.problems and not any(
+            dangerous(one.name) for one in self.checkpoint.refusals
+        )
+        if self.written and whole:
+            return 0
         if not self.sound or self.refused.startswith("!"):
             return 2
         if self.keys is None or self.keys.matches or self.written:
@@ -103,19 +109,56 @@ def _weights_of(like: str) -> tuple[dict[str, TensorInfo], str]:
     return best.tensors, f"{Path(like)}{entry}"
 
 
+def key_text(found: Examination, text: str) -> str:
+    """A text about keys with the entry spelled as it must be: a pickled module is no state dict."""
+    picked = chosen(found)
+    if picked is None or not picked.pickled:
+        return text
+    return text.replace(spell(picked.path), picked.code)
+
+
+def how_to_load(checkpoint: Checkpoint) -> str:
+    """The line that makes the ``ckpt`` of the other lines."""
+    path = str(checkpoint.path)
+    if checkpoint.kind == "safetensors":
+        return f'from safetensors.torch import load_file; ckpt = load_file("{path}")'
+    if checkpoint.kind == "torchscript":
+        return f'ckpt = torch.jit.load("{path}", map_location="cpu").state_dict()'
+    if checkpoint.kind == "hf-sharded":
+        names = sorted({file.name for file in checkpoint.files[1:]})
+        suffix = Path(names[0]).suffix if names else ".bin"
+        each = "load_file(f)" if suffix == ".safetensors" else 'torch.load(f, map_location="cpu")'
+        first = "from safetensors.torch import load_file; " if "load_file" in each else ""
+        return (
+            f'{first}ckpt = {{k: v for f in pathlib.Path("{path}").glob("*{suffix}") '
+            f"for k, v in {each}.items()}}"
+        )
+    if checkpoint.kind in ("hf-folder", "deepspeed", "megatron"):
+        file = checkpoint.files[0]
+        if file.suffix == ".safetensors":
+            return f'from safetensors.torch import load_file; ckpt = load_file("{file}")'
+        return f'ckpt = torch.load("{file}", map_location="cpu")'
+    if checkpoint.kind == "dcp":
+        return (
+            'ckpt = torch.load("OUT.pt", map_location="cpu")  # the file that the line above made'
+        )
+    line = f'ckpt = torch.load("{path}", map_location="cpu")'
+    if any(one.pickled for one in find_weights(checkpoint.tree)):
+        return f"{line[:-1]}, weights_only=False)  # runs the code of its classes"
+    return f"{line}  # refused as the file is: see above" if checkpoint.refusals else line
+
+
 def _name_notes(weights: list[Weights]) -> list[str]:
     """What the names alone give away."""
     names = [name for one in weights[:6] for name in one.tensors]
     notes = []
     if any(name.endswith("_flat_param") for name in names):
         notes.append(
-            "_flat_param: one rank's shard of an FSDP model, not its weights. Load it under the same "
-            "wrapping on as many ranks, and save a full state dict there."
+            "_flat_param: one rank's shard of an FSDP model, not its weights. Load it under the "
+            "same wrapping on as many ranks, and save a full state dict there."
         )
     if any(".lora_A." in name or ".lora_B." in name for name in names):
-        notes.append(
-            "lora_A, lora_B: an adapter. It needs its base model, and to be applied to it."
-        )
+        notes.append("lora_A, lora_B: an adapter; load it onto its base model, which is not here.")
     return notes
 
 
@@ -139,6 +182,9 @@ def write_fix(found: Examination, out: str, force: bool, subset: bool = False) -
     assert found.keys is not None
     if weights is None:
         found.refused = "--fix wrote nothing: there are no weights in the file."
+        return
+    if not found.keys.fix:
+        found.refused = "--fix wrote nothing: no rename makes these weights fit."
         return
     try:
         place = at(found.checkpoint.tree, weights.path)

@@ -80,7 +80,7 @@ def main() -> None:
         told["class"] = type(model).__name__
     except BaseException as error:  # SystemExit of a script without a main guard, too
         frames = traceback.extract_tb(error.__traceback__)
-        own = [frame for frame in frames if frame.filename not in ("<string>", __file__)]
+        own = [frame for frame in frames if frame.filename != "<string>"]  # that is this file
         own = [frame for frame in own if not frame.filename.startswith("<frozen")]
         where = f"{os.path.relpath(own[-1].filename)}:{own[-1].lineno}" if own else ""
         told = {"error": type(error).__name__, "message": str(error)[:500], "where": where}

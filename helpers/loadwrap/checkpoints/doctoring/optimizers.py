@@ -32,7 +32,7 @@ _GROUP = (
     ({"ns_steps"}, "Muon"),
     ({"history_size"}, "LBFGS"),
     ({"betas", "amsgrad"}, "Adam"),
-    ({"betas"}, "Adam"),
+    ({"betas"}, "of the Adam family (Adamax, RAdam, Lion, LAMB …)"),
     ({"lr_decay"}, "Adagrad"),
     ({"rho"}, "Adadelta"),
     ({"alpha", "centered"}, "RMSprop"),
@@ -81,7 +81,9 @@ def read_optimizer(where: str, value: Any) -> Optimizer | None:
     kind = next((name for needs, name in _STATE if needs <= held), "")
     kind = kind or next((name for needs, name in _GROUP if needs <= set_), "unknown")
     first = groups[0] if groups else {}
-    if kind == "Adam":
+    if kind == "Adam" and "amsgrad" not in set_:
+        kind = "of the Adam family (RAdam, LAMB …)"
+    elif kind == "Adam":
         decoupled = first.get("decoupled_weight_decay")
         kind = "AdamW" if decoupled is True else "Adam" if decoupled is False else "Adam or AdamW"
         if first.get("amsgrad") is True:

@@ -16,7 +16,7 @@ _KNOWN = (
         "checkpoint before it.",
     ),
     (
-        r"EOFError: Ran out of input|EOFError\s*$",
+        r"EOFError: Ran out of input|EOFError:?\s*$",
         "the file is empty or was cut short; load the checkpoint before it.",
     ),
     (

@@ -8,7 +8,7 @@ from collections import Counter
 from ..formats.checkpoint import KINDS
 from ..formats.words import plural, size_words, some
 from ..keys.segments import WRAPPERS
-from .examination import Examination, chosen
+from .examination import Examination, chosen, how_to_load, key_text
 from .fix import numel
 from .optimizers import Optimizer
 from .refusals import refusal_lines
@@ -27,6 +27,9 @@ _LABELS = {
 }
 
 
+_COLUMNS = {"weights", "EMA weights", "other tensors", *_LABELS.values()}
+
+
 def write_report(found: Examination) -> str:
     """Says what the file is, what is in it, what is wrong with it, and whether it fits."""
     checkpoint = found.checkpoint
@@ -38,18 +41,22 @@ def write_report(found: Examination) -> str:
     lines += [*checkpoint.notes, *found.notes]
     lines += refusal_lines(checkpoint)
     if found.keys is not None:
-        lines += ["", f"Against {found.against}:", *str(found.keys).splitlines()]
+        lines += ["", f"Against {found.against}:"]
         picked = chosen(found)
+        for line in key_text(found, str(found.keys)).splitlines():
+            lines.append(line)
+            if line.startswith("  load ") or line.startswith("  a part "):
+                lines.append(f"  where    {how_to_load(checkpoint)}")
         if picked is not None and picked.pickled and found.keys.after[0]:
             lines.append(
-                f"(The file holds the whole {picked.pickled}, not its weights: --fix takes them "
-                "out of it without running its code.)"
+                f"  note     the file holds the whole {picked.pickled}, not its weights: loading "
+                "it runs its code; --fix takes the weights out without"
             )
     if found.written:
         lines += ["", f"{found.written}."]
     if found.refused:
         lines += ["", found.refused.lstrip("!")]
-    return "\n".join(_wrapped(line) for line in lines)
+    return "\n".join([lines[0], *(wrapped(line) for line in lines[1:])])
 
 
 def _content_lines(found: Examination) -> list[str]:
@@ -138,15 +145,14 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _wrapped(line: str) -> str:
-    """Breaks prose at the width; what is indented or is code stays on one line."""
-    if len(line) <= WIDTH or line.startswith((" ", "\t")) or "load_state_dict(" in line:
-        if line.startswith("  ") and len(line) > WIDTH and "load_state_dict(" not in line:
-            return textwrap.fill(
-                line, WIDTH, subsequent_indent=" " * 17, break_long_words=False,
-                break_on_hyphens=False,
-            )  # fmt: skip
+def wrapped(line: str) -> str:
+    """Breaks prose at the width; a line of code stays whole, to be copied."""
+    label = line[2:11].strip()
+    if len(line) <= WIDTH or (line.startswith("  ") and label in ("load", "a part", "where")):
         return line
+    indent = 2
+    if line.startswith("  "):
+        indent = 17 if line[16:17] == " " and line[2:17].strip() in _COLUMNS else 11
     return textwrap.fill(
-        line, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        line, WIDTH, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
     )

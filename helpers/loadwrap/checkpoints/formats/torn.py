@@ -37,17 +37,25 @@ def torn_zip(path: Path, file: BinaryIO, size: int, why: str) -> CheckpointError
     if not name.endswith("/data.pkl"):
         return CheckpointError(f"{path} looks like a zip archive that was cut: {why}.", "cut")
     storages = Storages()
+    machine = Machine(head, LOCAL.size + fields[9] + fields[10], storages)
     try:
-        Machine(head, LOCAL.size + fields[9] + fields[10], storages).run()
+        machine.run()
     except Cut:
         return cut_legacy(path, size)
     except Malformed as error:
         return CheckpointError(f"{path} is damaged: {why}, and in its data.pkl {error}.", "damaged")
-    whole = storages.expected()
+    whole = _whole(machine.at, [one.nbytes for one in storages.found.values()], len(name))
     if size >= whole:
         return CheckpointError(f"{path} is cut or damaged near its end: {why}. {REMEDY}", "cut")
     return CheckpointError(
-        f"{path} is cut: it has {size_words(size)} of at least {size_words(whole)} "
+        f"{path} is cut: it has {size_words(size)} of about {size_words(whole)} "
         f"({percent(size, whole)}). {REMEDY}",
         "cut",
     )
+
+
+def _whole(start: int, records: list[int], name: int) -> int:
+    """About how long the file was to be: records start at multiples of 64, headers come on top."""
+    local, table = LOCAL.size + name + 24, 46 + name
+    held = sum(-(-nbytes // 64) * 64 + -(-local // 64) * 64 for nbytes in records)
+    return start + held + (len(records) + 6) * table + 5 * local + 22
