@@ -88,12 +88,6 @@ def write_beside(path: Path, save: Callable[[BinaryIO], object]) -> tuple[Path, 
     return partial, Stamp(counting.size, counting.crc32)
 
 
-def rename(old: Path, new: Path) -> None:
-    """Renames a file over another one; when it returns, the disk has it."""
-    os.replace(old, new)
-    sync_folder(new.parent)
-
-
 def sync_folder(folder: Path) -> None:
     """Brings the names in a folder to the disk, where the file system can."""
     with suppress(OSError):

@@ -162,7 +162,7 @@ def peek(path: Path) -> Any:
             return torch.load(path, map_location="cpu", weights_only=True)  # the old format
     except Exception as error:  # torn files raise almost anything
         text = str(error)
-        refused = re.search(r"(?:GLOBAL|Unsupported (?:global|class)):? (\S+)", text)
+        refused = re.search(r"(?:GLOBAL|[Uu]nsupported class) (\S+)", text)
         if "eights only load failed" in text and refused:
             raise CheckpointError(
                 f"is not safe to read: it holds {refused[1].rstrip('.')}, and reading that would "

@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
+from os import replace as rename
 from pathlib import Path
 from typing import Any
 
-from .atomic import Stamp, only_writer, rename, stamp_of, sync_folder, write_beside
+from .atomic import Stamp, only_writer, stamp_of, sync_folder, write_beside
 
 SUFFIX = ".manifest.json"
 NEXT = ".manifest.json.next"
@@ -31,6 +32,7 @@ def commit(partial: Path, path: Path, manifest: dict[str, Any]) -> None:
         rename(written, following)
         rename(partial, path)
         rename(following, beside(path, SUFFIX))
+        sync_folder(path.parent)  # a file system keeps the order of renames in one folder
 
 
 def beside(path: Path, suffix: str) -> Path:
@@ -66,6 +68,7 @@ def settle(path: Path) -> None:
         manifest = read(beside(path, NEXT))
         if manifest is not None and fits(manifest, stamp_of(path)):
             rename(beside(path, NEXT), beside(path, SUFFIX))
+            sync_folder(path.parent)
 
 
 def keep_newest(path: Path, step: int, keep: int) -> list[Path]:
