@@ -6,7 +6,7 @@ import os
 
 import pytest
 import torch
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
@@ -126,5 +126,26 @@ def test_a_child_of_another_name_is_found_or_refused(data: st.DataObject) -> Non
         renamed + name.removeprefix(start) if name.startswith(start) else name: value
         for name, value in values.items()
     }
+    model = dressed(net, Dress({}))
+    check(explain_keys(file, model), file, model, values)
+
+
+@often
+@given(st.data())
+def test_the_same_under_wrappers_and_a_prefix(data: st.DataObject) -> None:
+    net = data.draw(nets())
+    values = numbered(net)
+    place = data.draw(st.sampled_from([name for name, _ in net.named_modules() if name]))
+    new = data.draw(st.sampled_from(("encoder", "trunk.inner", "", "layers.0")))
+    dress = data.draw(dresses(net, prefixed=True))
+    parent = place.rpartition(".")[0]
+    before, after = f"{place}.", ".".join(filter(None, (parent, new, "")))
+    moved = {
+        name: after + name.removeprefix(before) if name.startswith(before) else name
+        for name in values
+    }
+    assume(len(set(moved.values())) == len(moved))
+    file = {dress(moved[name]): value for name, value in values.items()}
+    assume(len(file) == len(values))
     model = dressed(net, Dress({}))
     check(explain_keys(file, model), file, model, values)

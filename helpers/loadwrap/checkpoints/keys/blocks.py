@@ -71,16 +71,28 @@ def rename_blocks(
     open_names = {tuple(name.split(".")): name for name in missing}
     rules: list[Rule] = []
     while left:
-        ranked = _ranked(left, open_names, fits, shapes_known)
+        ranked = _ranked(left, open_names, fits)
         if not ranked or len(rules) == _MOST_RULES:
             return None, ""
         most = len(ranked[0].pairs)
         equal = [rule for rule in ranked if len(rule.pairs) == most]
-        best = min(equal, key=lambda rule: (len(rule.old) + len(rule.new), len(rule.where)))
+        best = min(
+            equal,
+            key=lambda rule: (
+                not _sound(rule.old, rule.new, shapes_known),
+                len(rule.old) + len(rule.new),
+                len(rule.where),
+            ),
+        )
         for other in equal:
             clash = _clash(best, other)
             if clash:
                 return None, clash
+        if not _sound(best.old, best.new, shapes_known):
+            name, target = next(iter(best.pairs.items()))
+            return None, f"{name} could be {target}, but nothing in the names says so"
+        if not all(_apart(best, other) for other in rules):
+            return None, ""
         rules.append(best)
         for name, target in best.pairs.items():
             del left[name]
@@ -92,13 +104,8 @@ def _ranked(
     left: dict[str, Path],
     open_names: dict[Path, str],
     fits: Callable[[str, str], bool],
-    shapes_known: bool,
 ) -> list[Rule]:
-    votes = Counter(
-        guess
-        for guess in _guesses(left, open_names, fits)
-        if _sound(guess[1], guess[2], shapes_known)
-    )
+    votes = Counter(_guesses(left, open_names, fits))
     rules = [Rule(where, old, new) for (where, old, new), _ in votes.most_common(_MOST_GUESSES)]
     for rule in _promising(rules, left, open_names):
         taken: set[str] = set()
@@ -154,6 +161,8 @@ def _readings(path: Path, other: Path) -> Iterator[tuple[Path, Path, Path]]:
         while end < shortest and path[-1 - end] == other[-1 - end]:
             end += 1
         old, new = path[where : len(path) - end], other[where : len(other) - end]
+        if old == new:
+            continue
         # Only where the two really part; a longer common tail says nothing new.
         general = tuple(_ANY if segment.isdigit() else segment for segment in path[:where])
         if not new and old and all(segment.isdigit() for segment in old):
@@ -165,8 +174,6 @@ def _readings(path: Path, other: Path) -> Iterator[tuple[Path, Path, Path]]:
 
 
 def _sound(old: Path, new: Path, shapes_known: bool) -> bool:
-    if old == new:
-        return False
     if not old or not new:
         return True
     # `layers.0` to `layers.1`, `fc1` to `fc2`: the same words with other numbers would put
@@ -184,6 +191,28 @@ def _like(path: Path, pattern: Path) -> bool:
     return all(
         one == two or (two == _ANY and one.isdigit())
         for one, two in zip(path, pattern, strict=True)
+    )
+
+
+def _apart(one: Rule, other: Rule) -> bool:
+    """Says whether two rules move different blocks to different places.
+
+    Only then does each stand for itself: rules that reach into each other's blocks could be put
+    together in more than one way.
+    """
+    if one.where == other.where and not one.old and not other.old:
+        # Blocks with chunk numbers put in: told apart by the numbers of the blocks.
+        return (*one.new, *other.new) == tuple(filter(str.isdigit, (*one.new, *other.new)))
+    return not (
+        _nested((*one.where, *one.old), (*other.where, *other.old))
+        or _nested((*one.where, *one.new), (*other.where, *other.new))
+    )
+
+
+def _nested(one: Path, other: Path) -> bool:
+    return all(
+        first == second or (_ANY in (first, second) and (first + second).strip(_ANY).isdigit())
+        for first, second in zip(one, other, strict=False)
     )
 
 

@@ -15,6 +15,8 @@ from .sides import Side
 SECOND = {"encoder_k", "target_encoder", "momentum_encoder", "ema", "model_ema", "teacher"}
 
 _MOST_PARTS = 64
+# Another reading of the names contradicts a rename unless it needs that many changes more.
+_FAR_FETCHED = 4
 
 
 @dataclass
@@ -172,7 +174,11 @@ def _with_blocks(
     ties: dict[str, tuple[str, ...]],
     counters: set[str],
 ) -> Match | None:
-    """Returns the match with its blocks renamed; None if there is no one way to do it."""
+    """Returns the match with its blocks renamed; None if there is no one way to do it.
+
+    The last of those found reads the names as they are.
+    """
+    exact = found[-1].alignment.pairs
     renamed: list[Match] = []
     for one in found:
         old = one.alignment
@@ -198,13 +204,19 @@ def _with_blocks(
         match = Match(new, prefix=one.prefix, added_prefix=one.added_prefix, rules=rules)
         renamed.append(_judged(match, model, ties, counters))
     renamed = sorted((one for one in renamed if one.total), key=lambda one: one.cost)
-    for other in renamed[1:]:
-        origin = {target: name for name, target in renamed[0].alignment.pairs.items()}
+    # A tensor that has its right name already keeps it; other readings only raise doubts.
+    kept = [one for one in renamed if exact.items() <= one.alignment.pairs.items()]
+    if not kept:
+        return None
+    origin = {target: name for name, target in kept[0].alignment.pairs.items()}
+    for other in renamed:
+        if other.cost >= kept[0].cost + _FAR_FETCHED:
+            break
         for name, target in other.alignment.pairs.items():
             if origin[target] != name:
                 found[0].unclear = f"{target} could be {origin[target]} or {name}"
                 return None
-    return renamed[0] if renamed else None
+    return kept[0]
 
 
 def _known(file: Side, model: Side, alignment: Alignment, lacking: list[str]) -> bool:
