@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from ..ranks import Ranks, describe
+from ..replicas.insync import ReplicasOutOfSync
 from ..replicas.spread import spread
 from ..unwrap import unwrap
 from .examine import Given, examine
@@ -108,10 +110,9 @@ def audit_resume(
     if failed:
         raise AuditError(_failure(failed, len(everyone))) from failure
     distance = None
-    if apart(everyone) and all(
-        one.parameters.keys() == local.parameters.keys() for one in everyone
-    ):
-        distance = spread(model, group=group)
+    if apart(everyone):
+        with suppress(ReplicasOutOfSync):  # other tensors altogether; raised on all ranks
+            distance = spread(model, group=group)
     rows = merge(everyone, ranks.numbers)
     if rows[SPREAD].verdict != IGNORED and not rows[SPREAD].bad:
         rows[SPREAD] = spread_row(everyone, ranks.numbers, distance)

@@ -138,8 +138,8 @@ def _other_world(saved: Saved, world: int) -> str:
         return ""
     was = saved.world_size
     return (
-        f"{was} rank{'s' * (was > 1)} then, {world} now: the effective batch is "
-        f"{world / was:.3g} times as large, an epoch has as many times fewer steps"
+        f"{was} rank{'s' * (was > 1)} then, {world} now: with the same batch a rank, the effective "
+        f"batch is {world / was:.3g}x, the steps of an epoch {was / world:.3g}x"
     )
 
 
