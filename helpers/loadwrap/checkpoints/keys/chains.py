@@ -39,10 +39,45 @@ def chains(match: Match, model: Side) -> tuple[Chain, Chain]:
     alignment = match.alignment
     added = set(alignment.added)
     common = tuple(one for one in model.wrappers if one not in added)
+    in_file = _in_file(common, match)
     known = tuple(one for one in model.wrappers if one in added)
     lead, inside = _lead(match.prefix, alignment.removed)
     lead_added, inside_added = _lead(match.added_prefix, alignment.added)
-    return Chain(lead, inside, common), Chain(lead_added, inside_added, common + known)
+    return Chain(lead, inside, in_file), Chain(lead_added, inside_added, common + known)
+
+
+def _in_file(common: Iterable[Passed], match: Match) -> tuple[Passed, ...]:
+    """Returns where wrappers that both sides have stand in the file's names."""
+    found = {}
+    wanted = {(*path, segment) for path, segment in common}
+    for name, target in match.alignment.pairs.items():
+        path, other = name.split("."), target.split(".")
+        for at in range(1, len(other)):
+            place = tuple(other[:at])
+            if place in wanted and place not in found:
+                # What follows the wrapper holds the same wrapped names on both sides.
+                here = _meeting(path, other, at, match)
+                if here is not None:
+                    found[place] = (tuple(path[: here - 1]), place[-1])
+        if len(found) == len(wanted):
+            break
+    return tuple(found.values())
+
+
+def _meeting(path: list[str], other: list[str], at: int, match: Match) -> int | None:
+    """Returns how far the file's name has come when the model's has come so far."""
+    removed, added = set(match.alignment.removed), set(match.alignment.added)
+    one, two = len(match.prefix), len(match.added_prefix)
+    while one < len(path) and two < len(other):
+        if (tuple(path[:one]), path[one]) in removed:
+            one += 1
+        elif (tuple(other[:two]), other[two]) in added:
+            two += 1
+        else:
+            one, two = one + 1, two + 1
+            if two == at:
+                return one
+    return None
 
 
 def _lead(prefix: Path, passed: Sequence[Passed]) -> tuple[Path, tuple[Passed, ...]]:

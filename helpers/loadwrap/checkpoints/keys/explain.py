@@ -16,10 +16,10 @@ from .chains import Chain, chains
 from .code import Plan, line
 from .container import Candidate, candidates
 from .judge import Judgement, judge
-from .rename import some
+from .opened import opening_line, refused, top_level
 from .report import KeyReport
 from .segments import dotted
-from .sides import Shape, Side, is_tensor, read_model, side_of
+from .sides import Shape, Side, read_model, side_of
 from .words import write
 
 _MOST_ENTRIES = 24
@@ -64,8 +64,11 @@ def explain_keys(
         from ..formats import open_checkpoint
 
         opened = open_checkpoint(checkpoint)
-        tree, opening = opened.tree, _opening(os.fspath(checkpoint), opened.kind)
-        more = [*opened.problems, *_refused(opened.refusals)]
+        tree, opening = (
+            opened.tree,
+            opening_line(os.fspath(checkpoint), opened.kind, opened.refusals),
+        )
+        more = [*opened.problems, *refused(opened.refusals)]
     elif not isinstance(checkpoint, Mapping | torch.nn.Module | list | tuple):
         raise TypeError(
             f"the checkpoint must be a state dict, what torch.load returned, or a path, "
@@ -95,24 +98,6 @@ def explain_names(
     return _explain([Candidate((), side_of(checkpoint_shapes))], side_of(model_shapes))
 
 
-def _opening(path: str, kind: str) -> str:
-    if kind in ("zip", "legacy"):
-        return f'ckpt = torch.load({path!r}, map_location="cpu")'
-    if kind == "safetensors":
-        return f'ckpt = safetensors.torch.load_file({path!r}, device="cpu")'
-    return ""
-
-
-def _refused(refusals: Sequence[Any]) -> list[str]:
-    if not refusals:
-        return []
-    names = some(dict.fromkeys(one.name for one in refusals))
-    return [
-        f"torch.load refuses {names} in this file, and with weights_only=False would execute it: "
-        f"`loadwrap doctor` says where it is and what is safe"
-    ]
-
-
 def _explain(
     found: list[Candidate],
     model: Side,
@@ -122,10 +107,13 @@ def _explain(
 ) -> KeyReport:
     # Of very many entries only the largest can be a whole model's.
     large = sorted(found, key=lambda one: -len(one.side.entries))[:_MOST_ENTRIES]
-    judged = [judge(one, model) for one in found if one in large and one.side.entries]
-    if not judged:
-        report = KeyReport("empty", before=(0, len(model.entries)), after=(0, len(model.entries)))
-        return replace(report, text=write(report, None, None, model, [*_top_level(tree), *more]))
+    kept = {id(one) for one in large if one.side.entries}
+    judged = [judge(one, model) for one in found if id(one) in kept]
+    if not judged or not model.entries:
+        nothing = (0, len(model.entries))
+        verdict = "empty" if model.entries else "no model"
+        report = KeyReport(verdict, before=nothing, after=nothing)
+        return replace(report, text=write(report, None, None, model, [*top_level(tree), *more]))
     judged.sort(key=lambda one: one.order)
     best = judged[0]
     equals = _equals(judged)
@@ -133,9 +121,8 @@ def _explain(
         best = replace(best, verdict="ambiguous")
         best.match.rivals = [one.candidate.code("ckpt") for one in (judged[0], *equals)]
     report, both = _report(best, judged, model)
-    return replace(
-        report, text=write(report, best, both, model, notes(report, best, judged, model))
-    )
+    said = [*notes(report, best, judged, model), *more]
+    return replace(report, text=write(report, best, both, model, said, opening))
 
 
 def _equals(judged: list[Judgement]) -> list[Judgement]:
@@ -235,13 +222,3 @@ def _line(best: Judgement, both: tuple[Chain, Chain], model: Side) -> str:
         adapter=adapter_name(loaded) if best.adapter else "",
     )
     return line(plan, package=best.cured) if loaded else ""
-
-
-def _top_level(tree: object) -> list[str]:
-    if not isinstance(tree, Mapping) or not tree:
-        return []
-    listed = ", ".join(
-        f"{key} ({'tensor' if is_tensor(value) else type(value).__name__})"
-        for key, value in list(tree.items())[:12]
-    )
-    return [f"the file holds {listed}"]

@@ -15,6 +15,7 @@ from .segments import dotted
 from .sides import Side
 
 _MOST_COMPARED = 8
+_FEW = 4
 _SAME = "the same tensor as "
 
 
@@ -155,6 +156,8 @@ def _twin(name: str, file: Side, alignment: Alignment) -> str:
             continue
         if entry.identity is not None and entry.identity == twin.identity:
             return other
+        if len(alignment.loose) > _FEW:
+            continue  # numbers are read for a few tensors only; memory they share is seen anyway
         compared += 1
         # Two matrices that are still constant say nothing about being tied.
         if compared <= _MOST_COMPARED and file.same(name, other) and not _constant(entry.value):

@@ -32,7 +32,7 @@ class KeyReport:
     verdict: str
     """One word: `fits`; with a cure `wrapper`, `prefix`, `subtree`, `renamed`, `tied`,
     `leftovers`; without `partial`, `extra`, `buffers`, `shapes`, `adapter`, `ambiguous`,
-    `nothing`, `empty`."""
+    `nothing`, `empty`, `no model`."""
     fix: str = ""
     """The line that loads the weights (`ckpt`, `model`); empty if no line fills the model."""
     part: str = ""

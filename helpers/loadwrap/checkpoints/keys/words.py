@@ -35,6 +35,7 @@ _HEADLINES = {
     "nothing": "NOTHING MATCHES: none of the model's {total} tensors is in the file, under any "
     "prefix. With strict=False it would stay at its initial values, and nothing would say so.",
     "empty": "NO WEIGHTS: no entry of the file looks like a state dict.",
+    "no model": "THE MODEL HAS NO TENSORS: there is nothing to load into.",
 }
 
 
@@ -53,6 +54,7 @@ def write(
         if report.verdict not in ("nothing", "adapter", "ambiguous"):
             rows += _names("the file", chains[0], best.candidate.side.entries)
             rows += _names("the model", chains[1], model.entries)
+            rows += _common(chains[0])
         rows += [("rule", rule) for rule in report.renamed]
         rows.append(("match", _counts(report)))
         rows += _lists(report, best)
@@ -95,7 +97,10 @@ def headline(report: KeyReport) -> str:
 
 def _weights(report: KeyReport, best: Judgement) -> str:
     entry = best.candidate
-    text = f"{entry.code('ckpt')}: {tensors(entry.side.entries)}"
+    code = entry.code("ckpt")
+    if entry.joined:
+        code = ", ".join(f'ckpt["{part}"]' for part in entry.joined) + ", one child's each"
+    text = f"{code}: {tensors(entry.side.entries)}"
     others = [name or "the top level" for name in report.containers if name != report.container]
     return f"{text} (also with tensors: {some(others)})" if others else text
 
@@ -114,6 +119,13 @@ def _names(who: str, chain: Chain, names: Collection[str]) -> Iterable[tuple[str
         example = f", such as {below[0]}" if below else ""
         by = WRAPPERS[segment]
         yield "names", f"{who} has `{segment}.` ({by}) inside {_share(below, names)}{example}"
+
+
+def _common(chain: Chain) -> Iterable[tuple[str, str]]:
+    segments = dict.fromkeys(segment for _, segment in chain.common)
+    if segments:
+        listed = ", ".join(f"`{segment}.` ({WRAPPERS[segment]})" for segment in segments)
+        yield "names", f"both sides have {listed}: nothing to change there"
 
 
 def _share(some_names: Collection[str], names: Collection[str]) -> str:
