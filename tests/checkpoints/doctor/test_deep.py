@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 import random
 import zipfile
+import zlib
 from pathlib import Path
 
 import pytest
@@ -130,3 +132,20 @@ def test_progress_is_shown_on_anything_long() -> None:
     progress.shown -= 60
     progress(5 * 10**8)
     assert out.getvalue() == "500 MB of 1 GB read\n"
+
+
+def test_a_file_that_is_not_the_one_of_its_manifest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = large(tmp_path)
+    data = path.read_bytes()
+    beside = tmp_path / "last.pt.manifest.json"
+    told = {"size": len(data), "checksums": {"crc32": f"{zlib.crc32(data):08x}"}}
+    beside.write_text(json.dumps(told))
+    assert main([str(path), "--deep"]) == 0
+    beside.write_text(json.dumps({**told, "checksums": {"crc32": "00000000"}}))
+    assert main([str(path), "--deep"]) == 2
+    assert "that its manifest describes" in " ".join(capsys.readouterr().out.split())
+    beside.write_text(json.dumps({**told, "size": 10}))
+    assert main([str(path)]) == 0
+    assert "describes another file" in capsys.readouterr().out

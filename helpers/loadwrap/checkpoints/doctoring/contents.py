@@ -149,6 +149,7 @@ def _one(
         _add(contents, "scheduler", where, f"last_epoch {_plain(value['last_epoch'])}{told}")
         return
     number = isinstance(value, (int, float, TensorInfo)) and not isinstance(value, bool)
+    number = number or (isinstance(value, Refused) and value.name.endswith("BytesStorageMetadata"))
     if number and len(path) <= 3 and name in _EPOCH | _STEP and not _ASIDE & set(path):
         words = _plain(value)
         if path == ("EPOCHS_RUN",):
@@ -188,6 +189,8 @@ def _scheduler(value: dict[Any, Any]) -> bool:
 def _plain(value: Any) -> str:
     if isinstance(value, TensorInfo):
         return "(a tensor)"
+    if isinstance(value, Refused):
+        return "(its value lies in the data files)"
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, int) and abs(value) < 1 << 63:

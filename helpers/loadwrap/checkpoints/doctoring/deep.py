@@ -11,6 +11,7 @@ from io import BufferedReader
 from typing import TextIO
 
 from ..formats.checkpoint import Checkpoint, Part
+from ..formats.manifest import checksum
 from ..formats.values import TensorInfo, spell, steps, walk
 from ..formats.words import size_words, some
 
@@ -97,7 +98,20 @@ def examine(checkpoint: Checkpoint, progress: Callable[[int], None] | None = Non
                 examined.damages.append(Damage(part.name, words))
         elif longest >= 4096 and not zeros:
             examined.suspects.append(Damage(part.name, f"{told}has {size_words(longest)} of zeros"))
+    path = checkpoint.path
+    whole = checksum(path, checkpoint.nbytes) if path.is_file() else None
+    if whole is not None and not examined.damages and _whole_crc(checkpoint) != whole:
+        words = "is not, byte for byte, the one that its manifest describes"
+        examined.damages.append(Damage("the file", words))
     return examined
+
+
+def _whole_crc(checkpoint: Checkpoint) -> int:
+    crc = 0
+    with checkpoint.path.open("rb") as file:
+        while piece := file.read(CHUNK):
+            crc = zlib.crc32(piece, crc)
+    return crc
 
 
 def _read(

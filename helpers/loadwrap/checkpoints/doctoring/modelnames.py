@@ -58,7 +58,7 @@ def build_names(spec: str, timeout: float = 120) -> ModelNames:
             start_new_session=True,
         )
         try:
-            _, errors = child.communicate(timeout=timeout)
+            errors = _wait(child, timeout, spec)
         except subprocess.TimeoutExpired:
             raise CheckpointError(
                 f"--model {spec} was not built within {timeout:.0f} s; does its module train when "
@@ -86,6 +86,17 @@ def build_names(spec: str, timeout: float = 120) -> ModelNames:
         raise CheckpointError(f"--model {spec} gave a {told['class']} without any tensor.")
     note = "" if told["device"] != "cpu" else f"{spec} was built on the CPU: not on meta."
     return ModelNames(told["class"], tensors, note)
+
+
+def _wait(child: subprocess.Popen[bytes], timeout: float, spec: str) -> bytes:
+    """What the child said on stderr, once it has ended; says so itself if that takes long."""
+    patience = min(3.0, timeout)
+    try:
+        return child.communicate(timeout=patience)[1]
+    except subprocess.TimeoutExpired:
+        if timeout > patience and sys.stderr.isatty():
+            print(f"building {spec} …", file=sys.stderr)
+    return child.communicate(timeout=max(timeout - patience, 0.001))[1]
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

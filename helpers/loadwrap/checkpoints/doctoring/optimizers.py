@@ -92,12 +92,13 @@ def read_optimizer(where: str, value: Any) -> Optimizer | None:
         kind = "SGD with momentum" if first.get("momentum") else "SGD without momentum"
     steps = [entry.get("step") for entry in entries]
     counted = [step for step in steps if isinstance(step, (int, float))]
+    stated = sum(1 for entry in entries if any(isinstance(v, TensorInfo) for v in entry.values()))
     return Optimizer(
         where,
         kind,
         len(groups),
-        sum(len(_list(group.get("params"))) for group in groups),
-        sum(1 for entry in entries if any(isinstance(v, TensorInfo) for v in entry.values())),
+        sum(len(_list(group.get("params"))) for group in groups) or stated,
+        stated,
         total(state),
         [group["lr"] for group in groups if isinstance(group.get("lr"), (int, float))],
         max(counted) if counted else None,
@@ -106,4 +107,6 @@ def read_optimizer(where: str, value: Any) -> Optimizer | None:
 
 
 def _list(value: Any) -> list[Any]:
+    if isinstance(value, dict) and all(isinstance(key, int) for key in value):
+        return list(value.values())  # a list, as a folder of shards names its parts
     return list(value) if isinstance(value, (list, tuple)) else []

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..formats.checkpoint import Checkpoint
-from ..formats.values import Refusal
+from ..formats.sharded import PREFIX
+from ..formats.values import Refusal, Refused, walk
 from ..formats.words import plural
 
 # Whatever lies in these modules runs commands, opens files or imports code when it is called.
@@ -11,6 +12,11 @@ _DANGEROUS_MODULES = {
     "os", "posix", "nt", "subprocess", "sys", "shutil", "socket", "pty", "runpy", "importlib",
     "ctypes", "webbrowser", "code", "codeop", "pdb", "timeit", "bdb", "pip", "asyncio", "commands",
     "platform", "multiprocessing", "pickle", "marshal", "operator", "urllib", "requests", "http",
+}  # fmt: skip
+_DANGEROUS_NAMES = {
+    "torch.load", "torch.hub.load", "torch.jit.load", "torch.package.package_importer",
+    "numpy.load", "numpy.f2py", "numpy.testing", "joblib.load", "dill.loads", "cloudpickle.loads",
+    "torch.storage._load_from_bytes", "torch.utils.cpp_extension.load", "builtins.exec",
 }  # fmt: skip
 _DANGEROUS_BUILTINS = {
     "eval", "exec", "compile", "open", "getattr", "setattr", "__import__", "globals", "input",
@@ -37,6 +43,8 @@ def dangerous(name: str) -> bool:
     module, _, last = name.rpartition(".")
     if module == "builtins":
         return last in _DANGEROUS_BUILTINS
+    if any(name == one or name.startswith(f"{one}.") for one in _DANGEROUS_NAMES):
+        return True
     return name.split(".")[0] in _DANGEROUS_MODULES
 
 
@@ -65,6 +73,13 @@ def refusal_lines(checkpoint: Checkpoint) -> list[str]:
         )
         return lines
     rest = [one for one in refusals if one not in attack]
+    sharded = [one for one in rest if one.name.startswith(PREFIX)]
+    if sharded:
+        rest = [one for one in rest if one not in sharded]
+        lines.append(
+            f"It holds sharded tensors (DTensor, first at {sharded[0].where}): torch.load takes "
+            "them after `import torch.distributed.tensor`, and each file holds one rank's shards."
+        )
     outer = _outermost(rest)
     for one in outer[:5]:
         lines.append(
@@ -74,7 +89,15 @@ def refusal_lines(checkpoint: Checkpoint) -> list[str]:
     if len(outer) > 5:
         lines.append(f"It refuses {plural(len(outer) - 5, 'more class')}, listed with --json.")
     if outer and not attack and not any(is_module(one.name, checkpoint) for one in outer):
-        lines.append(_allow([one.name.removeprefix("builtins.") for one in rest]))
+        filled = _filled(checkpoint)
+        if filled:
+            lines.append(
+                f"Allowing it does not help: weights_only fills no {filled}, even an allowed one. "
+                "If you trust the file, load it once with weights_only=False and save it again as "
+                "plain dicts and lists; --fix OUT takes the weights out as they are."
+            )
+        else:
+            lines.append(_allow([one.name.removeprefix("builtins.") for one in rest]))
     if not refusals and checkpoint.opcode:
         lines.append(
             f"torch.load (weights_only=True) reads pickle protocol 2 alone; this file is protocol "
@@ -82,6 +105,14 @@ def refusal_lines(checkpoint: Checkpoint) -> list[str]:
             "pickle_protocol=, from where it can be loaded."
         )
     return lines
+
+
+def _filled(checkpoint: Checkpoint) -> str:
+    """The first class whose objects are filled item by item, as subclasses of dict and list are."""
+    for _, value in walk(checkpoint.tree):
+        if isinstance(value, Refused) and (value.entries or value.items):
+            return value.name
+    return ""
 
 
 def _outermost(refusals: list[Refusal]) -> list[Refusal]:
@@ -115,7 +146,10 @@ def _cure(refusal: Refusal, checkpoint: Checkpoint) -> str:
 
 
 def _allow(names: list[str]) -> str:
-    modules = sorted({name.rpartition(".")[0] for name in names if "." in name})
+    modules = sorted({name.rpartition(".")[0] for name in names if "." in name and "*" not in name})
+    if "numpy.dtype" in names:
+        # A dtype is of a class of its own for each type of number.
+        names = [*names, '*{type(numpy.dtype(c)) for c in "?bBhHiIlLqQefdFD"}']
     listed = ", ".join(names)
     imports = f"import {', '.join(modules)}; " if modules else ""
     return (

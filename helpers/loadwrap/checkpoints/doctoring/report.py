@@ -101,11 +101,12 @@ def _weights_line(one: Weights, largest: int) -> str:
         label = "other tensors"
     makers = dict(WRAPPERS, module="AveragedModel") if one.average else WRAPPERS
     wrapped = "".join(f"; all under {name}. (from {makers[name]})" for name in one.wrappers)
+    saved = "in shards" if places == "sharded" else f"saved on {places}"
     pickled = f", inside a pickled {one.pickled}" if one.pickled else ""
     return (
         f"  {label:<14} {one.code}: {plural(len(one.tensors), 'tensor')}, "
         f"{numel(one.tensors):,} elements, {size_words(one.nbytes)}, {types}, "
-        f"saved on {places}{pickled}; first {some(list(one.tensors), 1).split(' and ')[0]}{wrapped}"
+        f"{saved}{pickled}; first {some(list(one.tensors), 1).split(' and ')[0]}{wrapped}"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..formats.sharded import as_tensor
 from ..formats.values import STATE, Refused, StateDict, TensorInfo, spell
 from ..keys.segments import WRAPPERS
 
@@ -89,12 +90,16 @@ def _walk(value: Any, path: tuple[Any, ...], deeper: int) -> list[Weights]:
     if not isinstance(value, dict) or {"state", "param_groups"} <= value.keys():
         return []
     found = []
-    tensors = {k: v for k, v in value.items() if isinstance(k, str) and isinstance(v, TensorInfo)}
+    tensors = {
+        k: tensor
+        for k, v in value.items()
+        if isinstance(k, str) and (tensor := as_tensor(v)) is not None
+    }
     below = []
     if deeper and len(value) < 10_000:
         for key, part in value.items():
             if isinstance(key, str) and not any(word in key.lower() for word in NOT_WEIGHTS):
-                if isinstance(part, (dict, list, tuple, Refused)):
+                if key not in tensors and isinstance(part, (dict, list, tuple, Refused)):
                     below += _walk(part, (*path, key), deeper - 1)
     # A metric or a counter beside the real weights is a tensor too.
     dotted = any("." in key for key in tensors)
@@ -134,7 +139,9 @@ def module_tensors(module: Refused) -> dict[str, TensorInfo]:
 def plain_tree(tree: Any, deeper: int = 5) -> Any:
     """The tree with pickled modules as state dicts and other refused objects as their entries."""
     if isinstance(tree, Refused):
-        flat = module_tensors(tree)
+        sharded, flat = as_tensor(tree), module_tensors(tree)
+        if sharded is not None:
+            return sharded
         return StateDict(flat) if flat else plain_tree(tree.entries or None, deeper)
     if deeper and isinstance(tree, dict):
         made = StateDict({key: plain_tree(value, deeper - 1) for key, value in tree.items()})

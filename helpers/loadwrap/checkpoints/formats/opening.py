@@ -69,21 +69,30 @@ def _read_file(path: Path) -> Checkpoint:
                 f"{path} is empty (0 bytes): the write never began, or the disk was full. {REMEDY}",
                 "empty",
             )
-        compare_with_manifest(path, size)
-        if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-            return read_zip(path, file, size)
-        if head[257:262] == b"ustar":
-            read_tar(path)
-        if looks_like(head, size):
-            return read_safetensors(path, file, size)
-        if head[:1] in _PICKLE_STARTS:
-            found = read_legacy(path, file, size)
-            if found is not None:
-                return found
-        if len(head) < 4 and b"PK\x03\x04".startswith(head):
-            raise CheckpointError(f"{path} is cut: only {size} bytes of it are there.", "cut")
-        zeros = not any(head) and _zeros(file, size)
-    raise CheckpointError(f"{path} is no checkpoint: it is {what_is_it(head, zeros)}.")
+        note = compare_with_manifest(path, size)
+        found = _read_known(path, file, size, head)
+        zeros = found is None and not any(head) and _zeros(file, size)
+    if found is None:
+        raise CheckpointError(f"{path} is no checkpoint: it is {what_is_it(head, zeros)}.")
+    found.notes += [note] if note else []
+    return found
+
+
+def _read_known(path: Path, file: BinaryIO, size: int, head: bytes) -> Checkpoint | None:
+    """The checkpoint in a file of a known format, or None."""
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return read_zip(path, file, size)
+    if head[257:262] == b"ustar":
+        read_tar(path)
+    if looks_like(head, size):
+        return read_safetensors(path, file, size)
+    if head[:1] in _PICKLE_STARTS:
+        found = read_legacy(path, file, size)
+        if found is not None:
+            return found
+    if len(head) < 4 and b"PK\x03\x04".startswith(head):
+        raise CheckpointError(f"{path} is cut: only {size} bytes of it are there.", "cut")
+    return None
 
 
 # What a pickle can begin with: a protocol, or in protocol 0 and 1 a mark, a container, a number.
