@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from checkpoints.faults.dresses import SCRIPTS, decorated
+from loadwrap import torchrun
 
 LAUNCH = Path(__file__).resolve().parents[3] / "launch"
 
@@ -45,3 +46,18 @@ def test_wrong_orders_of_the_lessons_own_script(digits):
         assert len(rank) == 11
         for line in rank.values():
             assert (line["found"] or "")[:3] == (line["family"] or ""), line["words"]
+
+
+def test_a_learners_order_is_audited_where_the_script_trains_on(tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.chdir(tmp_path)
+    options = {"nproc_per_node": 2, "live": False, "runs": tmp_path / "runs"}
+    script = str(LAUNCH / "train.py")
+    common = ("--optimizer", "adamw", "--lr", "0.01")
+    torchrun(script, "--steps", "4", "--save", "digits.pt", *common, **options).wait()
+    order = f"{SCRIPTS / 'learner.py'}:without_moments"
+    resumed = ("--steps", "6", "--resume", "digits.pt", "--order", order)
+    run = torchrun(script, *resumed, *common, **options).wait()
+    assert "first fault: F06 optimizer state, in optimizer state: empty" in run.stdout(0)
+    assert "first fault" not in run.stdout(1)
+    assert list(run.curve("loss")[1][0]) == [4, 5]

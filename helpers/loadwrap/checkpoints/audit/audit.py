@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from ..replicas.spread import spread
 from ..unwrap import unwrap
 from .examine import Given, examine
 from .findings import IGNORED, OK, RNG, SPREAD, Finding
-from .merge import Local, apart, merge, spread_row
+from .merge import Local, apart, hash_of_prints, merge, spread_row
 from .position import Now
 from .reading import AuditError
 from .report import AuditReport, report_of
@@ -41,7 +42,7 @@ def audit_resume(
     step: int | None = None,
     epoch: int | None = None,
     position: int | None = None,
-    asked_lr: float | None = None,
+    asked_lr: float | Sequence[float] | None = None,
     ignore: str | Sequence[str] = (),
     group: ProcessGroup | None = None,
     show: bool = True,
@@ -69,7 +70,8 @@ def audit_resume(
         step: The step at which your loop goes on.
         epoch: The epoch in which it goes on; for samplers that do not know theirs.
         position: The batches of this epoch that it leaves out, because they were done.
-        asked_lr: The base learning rate you want now, if it is another one on purpose.
+        asked_lr: The base learning rate you want now, if it is another one on purpose; one for
+            each parameter group, or that of the first, which the others follow in proportion.
         ignore: Patterns (``"head.*"``) of tensors, or names of checks, not to be judged.
         group: The ranks that take part; by default all.
         show: Print the table on the first rank.
@@ -104,7 +106,7 @@ def audit_resume(
     except Exception as error:  # said to the others below: they are already waiting
         failure = error
         local = Local(error=str(error) if isinstance(error, AuditError) else describe(error))
-    everyone = ranks.gather(local)
+    everyone = _gathered(local, ranks)
     failed = [(rank, one.error) for rank, one in zip(ranks.numbers, everyone, strict=True)
               if one.error]  # fmt: skip
     if failed:
@@ -122,6 +124,21 @@ def audit_resume(
     if show and ranks.me == ranks.first:
         print(report, flush=True)
     return report
+
+
+def _gathered(local: Local, ranks: Ranks) -> list[Local]:
+    """Returns what every rank found; fingerprints by name are sent only where they differ."""
+    short = {part: hash_of_prints(prints) for part, prints in local.prints.items()}
+    everyone = ranks.gather((replace(local, prints={}), short))
+    found = [one for one, _ in everyone]
+    if any(one.error for one in found):
+        return found
+    for part, prints in local.prints.items():
+        differ = len({hashes[part] for _, hashes in everyone}) > 1
+        for one, its in zip(found, ranks.gather(prints) if differ else [prints] * ranks.size,
+                            strict=True):  # fmt: skip
+            one.prints[part] = its
+    return found
 
 
 def _batches(loader: Any) -> int | None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .live import local_of
+
 _WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 @torch.no_grad()
 def equal(live: Tensor, saved: Tensor) -> bool:
     """Whether a live tensor holds the saved one's bits, given its own dtype and device."""
+    live = local_of(live)
     if live.shape != saved.shape:
         return False
     if live.layout != torch.strided or saved.layout != torch.strided:
@@ -26,6 +29,7 @@ def equal(live: Tensor, saved: Tensor) -> bool:
 @torch.no_grad()
 def difference(live: Tensor, saved: Tensor) -> float:
     """Returns the largest difference; infinity where the shapes differ."""
+    live = local_of(live)
     if live.shape != saved.shape:
         return float("inf")
     if live.numel() == 0:

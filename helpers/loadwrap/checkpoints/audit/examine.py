@@ -16,7 +16,7 @@ from ..ranks import describe
 from ..replicas.fingerprint import fingerprint
 from ..unwrap import unwrap, wrapper_paths
 from .averages import check_average
-from .chance import check_chance, hash_of
+from .chance import check_chance
 from .drift import check_wrapper
 from .findings import (
     BUFFERS,
@@ -36,15 +36,15 @@ from .findings import (
     TENSORS,
     Finding,
 )
-from .live import Live, live_tensors
-from .merge import Local
-from .moments import check_optimizer
+from .live import Live, live_tensors, local_of
+from .merge import MOMENTS, PARAMETERS, STATISTICS, Local
+from .moments import check_optimizer, own_state
 from .pairing import Pairing, pair
 from .position import Now, check_position, find_sampler, order_of
 from .rates import current_rates
 from .saved import Saved, open_saved
 from .scaling import check_scaler
-from .schedule import check_rates
+from .schedule import Asked, check_rates, own_schedule
 from .source import check_file, identity
 from .weights import check_buffers, check_tensors
 
@@ -62,7 +62,7 @@ class Given:
     sampler: Any
     loader: Any
     now: Now
-    asked_lr: float | None
+    asked_lr: Asked
     ignore: Sequence[str]
     random_state: Tensor
     rank: int
@@ -85,24 +85,20 @@ def examine(given: Given) -> Local:
     """
     saved = open_saved(given.checkpoint)
     live = live_tensors(given.model)
+    if given.optimizer is not None:
+        saved.optimizer = own_state(saved.optimizers, given.optimizer)
+    if given.scheduler is not None:
+        saved.scheduler = own_schedule(saved.schedulers, given.scheduler)
     pairing = pair(saved.tree, live.tensors)
     order = order_of(find_sampler(given.sampler, given.loader))
     local = Local(
-        parameters=_prints({
-            name: tensor for name, tensor in live.parameters.items()
-            if name not in live.sharded and given.keep(name)
-        }),
-        buffers=_prints({
-            name: tensor for name, tensor in live.buffers.items() if name not in live.sharded
-        }),
-        moments=_moments(given.optimizer, live),
+        prints=_all_prints(given, live),
         sharded=len(live.sharded),
         rates=current_rates(given.optimizer.param_groups) if given.optimizer is not None else [],
         order=order,
         file=identity(saved),
-        random=hash_of(given.random_state),
         sends_buffers=_sends_buffers(given.model),
-    )  # fmt: skip
+    )
     for check, ask in _questions(given, saved, live, pairing, local).items():
         local.findings[check] = _answer(given, check, ask)
     return local
@@ -157,11 +153,23 @@ def _answer(given: Given, check: str, ask: Callable[[], Finding]) -> Finding:
         return Finding(NOT_CHECKED, describe(error))
 
 
+def _all_prints(given: Given, live: Live) -> dict[str, dict[str, int]]:
+    """Returns the fingerprints that have to be equal on all ranks, by what they are of."""
+    whole = {name: tensor for name, tensor in live.tensors.items() if name not in live.sharded}
+    return {
+        PARAMETERS: _prints(
+            {name: whole[name] for name in live.parameters if name in whole and given.keep(name)}
+        ),
+        STATISTICS: _prints({name: whole[name] for name in live.buffers if name in whole}),
+        MOMENTS: _moments(given.optimizer, live),
+    }
+
+
 def _prints(tensors: dict[str, Tensor]) -> dict[str, int]:
     found = {}
     for name, tensor in tensors.items():
         try:
-            found[name] = fingerprint(tensor)
+            found[name] = fingerprint(local_of(tensor))
         except TypeError:  # no bits to read: lazy, meta or quantized
             continue
     return found

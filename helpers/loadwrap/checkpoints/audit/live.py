@@ -65,3 +65,28 @@ def is_sharded(tensor: object) -> bool:
     if "DTensor" not in kinds:
         return "ShardedTensor" in kinds or "FlatParameter" in kinds
     return any(not placement.is_replicate() for placement in tensor.placements)  # type: ignore[attr-defined]
+
+
+def local_of(tensor: Tensor) -> Tensor:
+    """Returns what this rank holds of a DTensor; any other tensor as it is."""
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+
+
+def part_of(saved: Tensor, tensor: Tensor) -> Tensor | None:
+    """Returns the part of a whole saved tensor that this rank's shard should hold.
+
+    None where that is not known: FSDP's flat parameters, shards over several dimensions.
+    """
+    try:
+        from torch.distributed.tensor import Shard
+        from torch.distributed.tensor._utils import compute_local_shape_and_global_offset as place
+
+        placements = tensor.placements  # type: ignore[attr-defined]
+        if len(placements) != 1 or type(placements[0]) is not Shard:
+            return None
+        shape, offset = place(tensor.shape, tensor.device_mesh, placements)  # type: ignore[attr-defined]
+    except (ImportError, AttributeError):
+        return None
+    if saved.shape != tensor.shape:
+        return None
+    return saved[tuple(slice(at, at + size) for at, size in zip(offset, shape, strict=True))]

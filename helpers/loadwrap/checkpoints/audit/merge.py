@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..ranks import spell
@@ -34,7 +35,6 @@ from .findings import (
     RATE,
     RATES,
     SCALE,
-    SPREAD,
     STALE,
     STATE,
     TENSORS,
@@ -50,20 +50,20 @@ _OF_LOADING = {
 # What is shown when no rank has a fault: the least certain first.
 _DOUBT = (NOT_CHECKED, LOOK, CHANGED, BY_DESIGN, NOT_RECORDED, NOT_GIVEN, IGNORED, OK)
 
+PARAMETERS, STATISTICS, MOMENTS = "parameters", "statistics", "moments"
+
 
 @dataclass
 class Local:
     """All that one rank found and all that the others have to know of it."""
 
     findings: dict[str, Finding] = field(default_factory=dict)
-    parameters: dict[str, int] = field(default_factory=dict)
-    buffers: dict[str, int] = field(default_factory=dict)
-    moments: dict[str, int] = field(default_factory=dict)
+    prints: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Fingerprints by name, of `PARAMETERS`, `STATISTICS` and `MOMENTS`."""
     sharded: int = 0
     rates: list[float] = field(default_factory=list)
     order: Order | None = None
     file: tuple[str, int, int | None] | None = None
-    random: str = ""
     sends_buffers: bool = False
     error: str = ""
 
@@ -116,13 +116,13 @@ def _across(rows: dict[str, Finding], locals_: Sequence[Local], numbers: Sequenc
     wrong = check_coverage([local.order for local in locals_])
     if wrong:
         put(POSITION, fault(DATA, wrong))
-    found = first_difference([local.moments for local in locals_])
+    found = first_difference([local.prints[MOMENTS] for local in locals_])
     if found and rows[OPTIMIZER].verdict != BY_DESIGN:
         name, others = found
         ranks = spell([numbers[at] for at in others])
         words = f"{ranks} {_differ(others)} from {zero} in {name}: not loaded on every rank?"
         put(OPTIMIZER, fault(ONE_RANK, words))
-    found = first_difference([local.buffers for local in locals_])
+    found = first_difference([local.prints[STATISTICS] for local in locals_])
     if found and rows[BUFFERS].verdict in (OK, NOT_RECORDED):
         put(BUFFERS, Finding(BY_DESIGN, f"{found[0]} differs between ranks, as after every step"))
     files = [local.file for local in locals_]
@@ -150,8 +150,8 @@ def spread_row(locals_: Sequence[Local], numbers: Sequence[int], distance: float
     """
     if len(locals_) == 1:
         return Finding(OK, "one process: nothing to compare with")
-    count, sharded = len(locals_[0].parameters), max(local.sharded for local in locals_)
-    found = first_difference([local.parameters for local in locals_])
+    count, sharded = len(locals_[0].prints[PARAMETERS]), max(local.sharded for local in locals_)
+    found = first_difference([local.prints[PARAMETERS] for local in locals_])
     if found is None:
         if sharded and not count:
             return Finding(BY_DESIGN, f"{sharded} parameters are sharded: ranks have to differ")
@@ -168,12 +168,12 @@ def spread_row(locals_: Sequence[Local], numbers: Sequence[int], distance: float
 
 def apart(locals_: Sequence[Local]) -> bool:
     """Whether the parameters differ between ranks."""
-    return first_difference([local.parameters for local in locals_]) is not None
+    return first_difference([local.prints[PARAMETERS] for local in locals_]) is not None
 
 
-def first_fault(rows: dict[str, Finding]) -> tuple[str, Finding] | None:
-    """Returns the first check with a fault."""
-    return next(((check, row) for check, row in rows.items() if row.bad), None)
+def hash_of_prints(prints: Mapping[str, int]) -> str:
+    """Returns a few characters that stand for fingerprints by name."""
+    return hashlib.blake2b(repr(list(prints.items())).encode(), digest_size=16).hexdigest()
 
 
 def _differ(others: Sequence[int]) -> str:
@@ -182,6 +182,3 @@ def _differ(others: Sequence[int]) -> str:
 
 def _list(things: Sequence[object]) -> str:
     return ", ".join(map(str, things))
-
-
-__all__ = ["SPREAD", "Local", "apart", "first_fault", "merge", "spread_row"]

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from ..keys.segments import without_wrappers
-from .bits import equal
+from .alignment import check_alignment, check_order, check_places, differs, scalar
 from .findings import (
     BY_DESIGN,
     CHANGED,
@@ -25,12 +25,25 @@ from .findings import (
 from .live import Live, is_sharded
 from .pairing import Pairing
 
-# State that has its parameter's shape in every optimizer that keeps it.
-_SHAPED = {
-    "exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer", "square_avg", "exp_inf",
-    "acc_delta", "grad_avg", "sum", "prev", "ax",
-}  # fmt: skip
 _BOOKKEEPING = {"params", "param_names", "lr", "initial_lr", "foreach", "fused", "capturable"}
+
+
+def own_state(saved: Sequence[Mapping[str, Any]], optimizer: Optimizer) -> Mapping[str, Any] | None:
+    """Returns the state in a file that is this optimizer's, where the file has several."""
+    if len(saved) < 2:
+        return saved[0] if saved else None
+    sizes = [len(group["params"]) for group in optimizer.param_groups]
+    fit = [one for one in saved if [len(g["params"]) for g in one["param_groups"]] == sizes]
+    return max(fit or saved[:1], key=lambda one: _agreement(one, optimizer))
+
+
+def _agreement(saved: Mapping[str, Any], optimizer: Optimizer) -> int:
+    keys = [key for group in saved["param_groups"] for key in group["params"]]
+    ours = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    return sum(
+        differs(saved["state"].get(key), optimizer.state.get(parameter)) is None
+        for key, parameter in zip(keys, ours, strict=False)
+    )
 
 
 def check_optimizer(
@@ -60,6 +73,8 @@ def check_optimizer(
     if _is_zero(optimizer):
         return _check_zero(saved, optimizer)
     if any(is_sharded(parameter) for parameter in ours):
+        if saved["state"] and not any(optimizer.state.get(parameter) for parameter in ours):
+            return fault(STATE, "empty, and the file has a state", nothing=True)
         return Finding(BY_DESIGN, "sharded with the parameters: not compared")
     sizes = [len(group["params"]) for group in saved["param_groups"]]
     mine = [len(group["params"]) for group in optimizer.param_groups]
@@ -80,9 +95,9 @@ def check_optimizer(
         )
     names = _cleaned(names or _names_in(saved), labels)
     return (
-        _check_places(states, states_now, ours, labels)
-        or _check_alignment(states, states_now, names, labels)
-        or _check_order(names, labels, pairing, live)
+        check_places(states, states_now, ours, labels)
+        or check_alignment(states, states_now, names, labels)
+        or check_order(names, labels, pairing, live)
         or _settled(saved, optimizer, states, names)
     )
 
@@ -109,107 +124,6 @@ def _astray(ours: list[Tensor], live: Live | None) -> str:
     )
 
 
-def _check_places(
-    states: list[Any], states_now: list[Any], ours: list[Tensor], labels: list[str]
-) -> Finding | None:
-    for state, parameter, label in zip(states_now, ours, labels, strict=True):
-        for key, value in (state or {}).items():
-            if not isinstance(value, Tensor) or key == "step" or value.dim() == 0:
-                continue
-            if key in _SHAPED and value.shape != parameter.shape:
-                return fault(
-                    STATE,
-                    f"{key} of {label} has shape {tuple(value.shape)}, the parameter "
-                    f"{tuple(parameter.shape)}: it belongs to another one",
-                )
-            if value.device != parameter.device:
-                return fault(
-                    STATE, f"{key} of {label} is on {value.device}, it on {parameter.device}"
-                )
-    lacking = [
-        label
-        for state, now, label in zip(states, states_now, labels, strict=True)
-        if state and not now
-    ]
-    if lacking:
-        return fault(STATE, f"no state for {some(lacking)}, which had some")
-    return None
-
-
-def _check_alignment(
-    states: list[Any], states_now: list[Any], names: Sequence[str] | None, labels: list[str]
-) -> Finding | None:
-    by_name = dict(zip(names, states, strict=True)) if names else {}
-    aligned = bool(names) and set(labels) == set(by_name)
-    expected = [by_name[label] for label in labels] if aligned else states
-    for at, (want, now) in enumerate(zip(expected, states_now, strict=True)):
-        key = _differs(want, now)
-        if key is None:
-            continue
-        holder = _owner(now, states)
-        who = labels if names is None else names
-        if holder is not None and (aligned or holder != at):
-            return fault(
-                STATE, f"{labels[at]} has the {key} that was {who[holder]}'s: permuted parameters"
-            )
-        return fault(STATE, f"{key} of {labels[at]} {_how(want, now, key)}")
-    return None
-
-
-def _differs(want: Any, now: Any) -> str | None:
-    """Returns the first key that differs, if any."""
-    if not want:
-        return None
-    for key, value in want.items():
-        other = (now or {}).get(key)
-        if isinstance(value, Tensor) and isinstance(other, Tensor):
-            if value.numel() == 1 and other.numel() == 1:
-                if value.item() != other.item() and value.item() == value.item():
-                    return str(key)
-            elif not equal(other, value):
-                return str(key)
-        elif _scalar(value) != _scalar(other):
-            return str(key)
-    return None
-
-
-def _scalar(value: Any) -> Any:
-    return value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
-
-
-def _owner(now: Any, states: list[Any]) -> int | None:
-    for at, state in enumerate(states):
-        if state and _differs(state, now) is None:
-            return at
-    return None
-
-
-def _how(want: Any, now: Any, key: str) -> str:
-    value, other = _scalar(want[key]), _scalar((now or {}).get(key))
-    if not isinstance(value, Tensor) and not isinstance(other, Tensor):
-        return f"is {other}, saved {value}"
-    return "differs from the file"
-
-
-def _check_order(
-    names: Sequence[str] | None, labels: list[str], pairing: Pairing | None, live: Live | None
-) -> Finding | None:
-    """Without names: a model whose parameters changed places gives moments to the wrong ones."""
-    if names or pairing is None or live is None or len(set(labels)) != len(labels):
-        return None
-    known = set(labels)
-    in_file = [name for name in pairing.order if name in known]
-    in_model = [name for name in live.parameters if name in known]
-    if len(in_file) != len(labels) or in_file == in_model or labels != in_model:
-        return None
-    moved = [new for new, old in zip(labels, in_file, strict=True) if new != old]
-    return fault(
-        STATE,
-        f"the file's weights are in another order than the model's ({some(moved)}): the state "
-        "went by position, so to the wrong parameters",
-    )
-
-
 def _settled(
     saved: Mapping[str, Any], optimizer: Optimizer, states: list[Any], names: Sequence[str] | None
 ) -> Finding:
@@ -217,7 +131,7 @@ def _settled(
     changed = []
     for group, old in zip(optimizer.param_groups, saved["param_groups"], strict=True):
         for key in group.keys() & old.keys() - _BOOKKEEPING:
-            value, was = _scalar(group[key]), _scalar(old[key])
+            value, was = scalar(group[key]), scalar(old[key])
             if _plain(value) and _plain(was) and _listed(value) != _listed(was):
                 changed.append(f"{key} {was} to {value}")
     if changed:
@@ -236,7 +150,7 @@ def _listed(value: Any) -> Any:
 
 
 def _age(states: list[Any]) -> str:
-    steps = {_scalar(state["step"]) for state in states if state and "step" in state}
+    steps = {scalar(state["step"]) for state in states if state and "step" in state}
     return f", step {max(steps):.0f}" if steps else ""
 
 

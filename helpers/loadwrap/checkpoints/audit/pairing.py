@@ -11,8 +11,8 @@ from torch import Tensor
 from ..keys.container import Candidate, candidates
 from ..keys.judge import Judgement, judge
 from ..keys.sides import read_model
-
-_AVERAGE = 3  # the rank of a candidate that is a moving average
+from .bits import equal
+from .saved import AVERAGE
 
 
 @dataclass
@@ -47,7 +47,12 @@ def pair(tree: object, live: Mapping[str, Tensor]) -> Pairing | None:
         return None
     most = max(judgement.match.matched for judgement in judged)
     fit = [judgement for judgement in judged if 2 * judgement.match.matched >= most]
-    return _paired(tree, min(fit, key=_distance), live)
+    best = min(map(_distance, fit))
+    # Two networks of one kind in one file (a CycleGAN's): the one that the model holds is meant.
+    twins = [_paired(tree, one, live) for one in fit if _distance(one) == best]
+    if len(twins) > 1:
+        return max(twins, key=lambda twin: _agreement(twin, live))
+    return twins[0]
 
 
 def pair_entry(tree: Mapping[str, Any], live: Mapping[str, Tensor]) -> Pairing | None:
@@ -58,7 +63,11 @@ def pair_entry(tree: Mapping[str, Any], live: Mapping[str, Tensor]) -> Pairing |
 def _distance(judgement: Judgement) -> tuple[Any, ...]:
     """Sorts the weights that are trained before their averages, then the better fit first."""
     words = judgement.candidate.name.lower()
-    return (judgement.candidate.rank >= _AVERAGE, "teacher" in words, judgement.order)
+    return (judgement.candidate.rank >= AVERAGE, "teacher" in words, judgement.order)
+
+
+def _agreement(pairing: Pairing, live: Mapping[str, Tensor]) -> int:
+    return sum(equal(live[name], saved) for name, saved in pairing.saved.items())
 
 
 def _paired(tree: object, found: Judgement, live: Mapping[str, Tensor]) -> Pairing:

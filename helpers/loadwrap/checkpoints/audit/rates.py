@@ -27,7 +27,7 @@ def next_rates(
     *,
     groups: Sequence[Mapping[str, Any]] | None = None,
     state: Mapping[str, Any] | None = None,
-    base: float | None = None,
+    base: Sequence[float] | None = None,
 ) -> Rates:
     """Returns the learning rates of the next three steps: ``[step][group]``.
 
@@ -38,13 +38,13 @@ def next_rates(
         scheduler: Its schedule; None: the rate stays.
         groups: Parameter groups to use instead of the live ones, such as a file's.
         state: A saved state to put the copy of the schedule into.
-        base: A rate to run at instead of the base rate, with the same schedule.
+        base: The base rates to run at instead, one for each group, with the same schedule.
     """
     groups = optimizer.param_groups if groups is None else groups
     stub = _stub(optimizer, groups)
     now = current_rates(stub.param_groups)
     if scheduler is None:
-        return [now if base is None else [base] * len(now)] * STEPS
+        return [now if base is None else list(base)] * STEPS
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -89,14 +89,14 @@ def _clone(scheduler: Any, optimizer: Optimizer, stub: Optimizer) -> Any:
     return copy.deepcopy(scheduler, memo)
 
 
-def _set_base(scheduler: Any, stub: Optimizer, base: float) -> None:
+def _set_base(scheduler: Any, stub: Optimizer, base: Sequence[float]) -> None:
     for part in [scheduler, *getattr(scheduler, "_schedulers", [])]:
         if hasattr(part, "base_lrs"):
-            part.base_lrs = [base for _ in part.base_lrs]
-    for group in stub.param_groups:
+            part.base_lrs = list(base)
+    for group, rate in zip(stub.param_groups, base, strict=True):
         was = float(group.get("initial_lr", 0.0))
-        group["lr"] = float(group["lr"]) * base / was if was else base
-        group["initial_lr"] = base
+        group["lr"] = float(group["lr"]) * rate / was if was else rate
+        group["initial_lr"] = rate
 
 
 def progress(scheduler: Any) -> int | None:

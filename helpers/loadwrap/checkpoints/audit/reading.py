@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 import types
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,9 @@ def read(path: Path) -> Any:
         {"weights_only": False, "pickle_module": _inert},
     ):
         try:
-            return torch.load(path, map_location="cpu", **options)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return torch.load(path, map_location="cpu", **options)
         except Exception as failure:  # torn files raise almost anything
             error = error or failure
     first = str(error).strip().splitlines()

@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 
 from ..replicas.fingerprint import fingerprint
 from .averages import average_tensors, counter_of
-from .live import Live, is_sharded, live_tensors
+from .live import Live, is_sharded, live_tensors, local_of
 from .position import describe, find_sampler, order_of
 from .rates import next_rates, progress
 
@@ -91,7 +91,7 @@ def _tensors(live: Live) -> dict[str, Any]:
 
 def _print_of(tensor: Tensor) -> int | None:
     try:
-        return fingerprint(tensor)
+        return fingerprint(local_of(tensor))
     except TypeError:  # no bits to read: lazy, meta, quantized
         return None
 

@@ -14,9 +14,12 @@ from torch import Tensor, nn
 from ..files.choose import choose
 from ..files.errors import CheckpointError
 from ..files.manifest import NEXT, SUFFIX
+from ..keys.container import candidates
 from .reading import AuditError, read
 
 _AVERAGES = ("model_ema", "ema_state_dict", "state_dict_ema", "ema", "params_ema", "ema_model")
+AVERAGE = 3  # the rank of a candidate that is a moving average
+_MOST_LISTED = 16
 _STEPS = (
     ("step", "global_step", "iteration", "iter_num", "iter", "steps", "n_iter", "current_step")
 )  # fmt: skip
@@ -32,6 +35,8 @@ class Saved:
     tree: Any
     path: Path | None = None
     manifest: Mapping[str, Any] = field(default_factory=dict)
+    optimizers: list[Mapping[str, Any]] = field(default_factory=list)
+    schedulers: list[Mapping[str, Any]] = field(default_factory=list)
     optimizer: Mapping[str, Any] | None = None
     scheduler: Mapping[str, Any] | None = None
     scaler: Mapping[str, Any] | None = None
@@ -115,41 +120,41 @@ def _find_parts(saved: Saved) -> None:
     if not isinstance(tree, Mapping):
         raise AuditError(f"{saved.name} holds a {type(tree).__name__}, not a dict")
     manifest = saved.manifest
-    saved.optimizer = _part(tree, _is_optimizer)
-    saved.scheduler = _part(tree, _is_scheduler)
-    saved.scaler = _part(tree, _is_scaler)
+    parts = list(_values(tree))
+    saved.optimizers = [part for part in parts if _is_optimizer(part)]
+    saved.schedulers = [part for part in parts if _is_scheduler(part)]
+    saved.optimizer = next(iter(saved.optimizers), None)
+    saved.scheduler = next(iter(saved.schedulers), None)
+    saved.scaler = next((part for part in parts if _is_scaler(part)), None)
     if saved.scaler is None and "scaler" in tree and tree["scaler"] == {}:
         saved.scaler = {}  # of a disabled scaler
     for key in _AVERAGES:
         if isinstance(tree.get(key), Mapping):
             saved.ema, saved.ema_name = tree[key], key
             break
+    else:
+        nested = (one for one in candidates(tree) if one.rank >= AVERAGE and one.where)
+        if (found := next(nested, None)) is not None:
+            saved.ema, saved.ema_name = found.get(tree), found.name
     saved.step = _whole(tree, _STEPS, manifest.get("step"))
     saved.epoch = _whole(tree, _EPOCHS, manifest.get("epoch"))
     saved.world_size = _whole(tree, _WORLDS, manifest.get("world_size"))
 
 
-def _part(tree: Mapping[str, Any], fits: Any) -> Any:
-    for value in _values(tree):
-        if fits(value):
-            return value
-    return None
-
-
-def _values(tree: Mapping[str, Any], deeper: int = 2) -> Iterator[Any]:
-    """Yields the parts of a checkpoint, the upper ones first; never inside weights."""
+def _values(tree: Mapping[str, Any], deeper: int = 2) -> Iterator[Mapping[str, Any]]:
+    """Yields the parts of a checkpoint, the upper ones first; never inside a part or weights."""
     below = []
     for value in tree.values():
-        if isinstance(value, list | tuple) and 0 < len(value) <= 16:
-            value = value[0]
-        if isinstance(value, Mapping):
-            yield value
-            if not any(isinstance(part, Tensor) and part.dim() for part in value.values()):
-                below.append(value)
+        several = isinstance(value, list | tuple) and len(value) <= _MOST_LISTED
+        for part in value if several else [value]:
+            if isinstance(part, Mapping):
+                yield part
+                known = _is_optimizer(part) or _is_scheduler(part) or _is_scaler(part)
+                if not known and not any(isinstance(leaf, Tensor) for leaf in part.values()):
+                    below.append(part)
     if deeper:
-        for value in below:
-            if not _is_optimizer(value):
-                yield from _values(value, deeper - 1)
+        for part in below:
+            yield from _values(part, deeper - 1)
 
 
 def _is_optimizer(value: Any) -> bool:

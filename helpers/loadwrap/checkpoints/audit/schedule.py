@@ -12,8 +12,19 @@ from .findings import CHANGED, LOOK, NOT_RECORDED, OK, RATE, Finding, fault, num
 from .rates import Rates, current_rates, next_rates, progress
 from .saved import Saved
 
+Asked = float | Sequence[float] | None
 
-def check_rates(saved: Saved, optimizer: Optimizer, scheduler: Any, asked: float | None) -> Finding:
+
+def own_schedule(saved: Sequence[Mapping[str, Any]], scheduler: Any) -> Mapping[str, Any] | None:
+    """Returns the state in a file that is this schedule's, where the file has several."""
+    if len(saved) < 2:
+        return saved[0] if saved else None
+    state = scheduler.state_dict() if hasattr(scheduler, "state_dict") else {}
+    fit = [one for one in saved if one.keys() == state.keys()] or list(saved[:1])
+    return next((one for one in fit if str(one) == str(state)), fit[0])
+
+
+def check_rates(saved: Saved, optimizer: Optimizer, scheduler: Any, asked: Asked) -> Finding:
     """Compares the next rates with the saved run's, or with those asked for."""
     live = next_rates(optimizer, scheduler)
     groups = saved.optimizer["param_groups"] if saved.optimizer else None
@@ -24,7 +35,8 @@ def check_rates(saved: Saved, optimizer: Optimizer, scheduler: Any, asked: float
         told = None
     simulated = _simulated(saved, optimizer, scheduler, groups)
     if asked is not None:
-        return _asked(saved, optimizer, scheduler, live, told or simulated, groups, asked)
+        bases = _bases(asked, groups or optimizer.param_groups)
+        return _asked(saved, optimizer, scheduler, live, told or simulated, groups, bases)
     if told is not None and _close(live, told):
         return Finding(OK, f"{spell(live)}, as at the save")
     same_kind = told is None or _same_schedule(saved, scheduler)
@@ -85,7 +97,7 @@ def _asked(
     live: Rates,
     expected: Rates | None,
     groups: Sequence[Mapping[str, Any]] | None,
-    asked: float,
+    asked: list[float],
 ) -> Finding:
     """Judges rates when another one was asked for: the schedule, scaled to it."""
     wanted = [
@@ -94,17 +106,27 @@ def _asked(
             base=asked,
         )
     ]  # fmt: skip
-    wanted.append([[asked] * len(live[0])])
+    wanted.append([asked])
     if any(rates and _close(live, rates) for rates in wanted):
-        return Finding(OK, f"{spell(live)}, at the rate asked for, {number(asked)}")
+        return Finding(OK, f"{spell(live)}, at the rate asked for, {number(asked[0])}")
     now = live[0][0]
     kept = current_rates(groups)[0] if groups else expected[0][0] if expected else None
     if kept is not None and math.isclose(now, kept, rel_tol=1e-6):
         why = "optimizer.load_state_dict put the saved rate back"
     else:
         why = "it is neither the saved rate nor the one asked for"
-    aim = f" (expected {spell(wanted[0])})" if wanted[0] and wanted[0][0][0] != asked else ""
-    return fault(RATE, f"asked for {number(asked)}, runs at {number(now)}{aim}: {why}")
+    aim = f" (expected {spell(wanted[0])})" if wanted[0] and wanted[0][0][0] != asked[0] else ""
+    return fault(RATE, f"asked for {number(asked[0])}, runs at {number(now)}{aim}: {why}")
+
+
+def _bases(asked: float | Sequence[float], groups: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Returns the base rate asked for, of each group."""
+    if not isinstance(asked, int | float):
+        if len(asked) != len(groups):
+            raise ValueError(f"asked_lr has {len(asked)} rates for {len(groups)} groups")
+        return [float(rate) for rate in asked]
+    bases = [float(group.get("initial_lr", group["lr"])) for group in groups]
+    return [asked * base / bases[0] if bases[0] else asked for base in bases]
 
 
 def _reminded(

@@ -25,7 +25,7 @@ from .findings import (
     number,
     some,
 )
-from .live import Live
+from .live import Live, part_of
 from .pairing import Pairing, pair_entry
 
 Keep = Callable[[str], bool]
@@ -49,11 +49,17 @@ def check_tensors(
         for name, tensor in live.parameters.items()
         if keep(name) and name not in live.sharded
     }
-    aside = _aside(live, keep)
-    if not wanted and live.sharded:
-        return Finding(BY_DESIGN, "the parameters are sharded: no rank holds a whole one")
     if pairing is None:
         return Finding(NOT_RECORDED, "the file holds no weights: nothing can be compared")
+    shards = _shards(pairing, live, keep)
+    wrong = [name for name, right in shards.items() if right is False]
+    if wrong:
+        words = f"{len(shards) - len(wrong)} of {len(shards)} sharded ones loaded: {some(wrong)}"
+        return fault(NOT_LOADED, f"{words} differ from the file", nothing=len(wrong) == len(shards))
+    aside = _aside(shards, live, keep)
+    if not wanted and live.sharded:
+        verdict = OK if shards and all(shards.values()) else BY_DESIGN
+        return Finding(verdict, aside.removeprefix(", "))
     bad = [name for name, tensor in wanted.items() if not _loaded(name, tensor, pairing, live)]
     good = len(wanted) - len(bad)
     if not bad:
@@ -97,10 +103,25 @@ def check_buffers(pairing: Pairing | None, live: Live, keep: Keep) -> Finding:
     return fault(BUFFER, f"{share}: {_gap(bad, wanted, pairing)}")
 
 
-def _aside(live: Live, keep: Keep) -> str:
+def _shards(pairing: Pairing, live: Live, keep: Keep) -> dict[str, bool | None]:
+    """Returns whether each shard is the file's part; None where that cannot be told."""
+    found: dict[str, bool | None] = {}
+    for name in sorted(filter(keep, live.sharded & live.parameters.keys())):
+        saved, tensor = pairing.saved.get(name), live.parameters[name]
+        part = part_of(saved, tensor) if saved is not None else None
+        found[name] = None if part is None else equal(tensor, part)
+    return found
+
+
+def _aside(shards: Mapping[str, bool | None], live: Live, keep: Keep) -> str:
     left = sum(not keep(name) for name in live.parameters)
     words = f", {left} ignored" if left else ""
-    return words + (f", {len(live.sharded)} sharded, not compared" if live.sharded else "")
+    known = sum(right is not None for right in shards.values())
+    if known:
+        words += f", {known} sharded ones hold their part of the file"
+    if known < len(shards):
+        words += f", {len(shards) - known} sharded ones not compared"
+    return words
 
 
 def _loaded(name: str, tensor: Tensor, pairing: Pairing, live: Live) -> bool:

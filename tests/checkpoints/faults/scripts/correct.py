@@ -514,8 +514,27 @@ def sharded_parameters():
         layer = getattr(net, name)
         layer.weight = nn.Parameter(distribute_tensor(layer.weight.detach(), mesh, [Shard(0)]))
     report = audit_resume(FOLDER / "image.pt", model=net, show=False)
-    assert "sharded" in report.words("tensors loaded"), str(report)
+    assert "2 sharded ones hold their part" in report.words("tensors loaded"), str(report)
     assert "by design" in report.words("spread across ranks"), str(report)
+    return report
+
+
+@resume
+def sharded_by_fsdp():
+    from torch.distributed.fsdp import fully_shard
+
+    saved, net = read("bare.pt"), image.Net()
+    net.load_state_dict(saved["state_dict"])
+    fully_shard(net)
+    report = audit_resume(FOLDER / "bare.pt", model=net, ignore="RNG*", show=False)
+    assert report.words("tensors loaded") == "8 sharded ones hold their part of the file"
+    optimizer = torch.optim.AdamW(net.parameters(), lr=0.1)
+    fresh = audit_resume(FOLDER / "bare.pt", model=net, optimizer=optimizer, show=False)
+    assert fresh.codes["optimizer state"] == "F06 optimizer state", str(fresh)
+    with torch.no_grad():
+        net.head.weight.add_(1)
+    wrong = audit_resume(FOLDER / "bare.pt", model=net, show=False)
+    assert wrong.first_fault == "F04 tensors not loaded", str(wrong)
     return report
 
 
