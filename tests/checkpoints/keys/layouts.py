@@ -370,7 +370,7 @@ def self_supervised() -> Iterator[Layout]:
         "state_dict",
         "module.encoder_q.",
         wrappers=("module",),
-        said=("module.encoder_k.", "slow copy", "module.queue"),
+        said=("`module.encoder_k.` would fit too: the slow copy", "module.queue"),
         fix='model.load_state_dict({key.removeprefix("module.encoder_q."): value for key, value '
         'in ckpt["state_dict"].items() if key.startswith("module.encoder_q.")})',
         truth=full,
@@ -486,7 +486,7 @@ def self_supervised() -> Iterator[Layout]:
         model,
         "subtree",
         prefix="online_encoder.net.",
-        said=("target_encoder.net. would fit too",),
+        said=("`target_encoder.net.` would fit too",),
         truth=truth,
     )
     pretrained = {

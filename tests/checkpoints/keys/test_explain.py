@@ -224,7 +224,7 @@ def test_equal_blocks_with_shifted_numbers_are_refused() -> None:
     one = {f"layers.{i}.weight": torch.full((2, 2), float(i)) for i in range(3)}
     two = {f"layers.{i}.weight": torch.zeros(2, 2) for i in range(1, 4)}
     report = explain_keys(one, two)
-    assert report.verdict == "partial" and not report.fix
+    assert report.verdict == "partial" and not report.fix and not report.part
     assert "more than one way" in str(report)
 
 
@@ -246,7 +246,30 @@ def test_two_parts_that_fit_are_refused_by_name() -> None:
     ckpt = {**under("first.", net.state_dict()), **under("second.", net.state_dict())}
     report = explain_keys(ckpt, net)
     assert report.verdict == "ambiguous" and not report.fix and not report.part
-    assert "second." in str(report)
+    assert "these would all fit: `first.`, `second.`. Say which one you mean" in str(report)
+
+
+def test_two_wrapped_copies_are_not_mapped_onto_one() -> None:
+    net = nn.Linear(2, 2)
+    ckpt = {**under("module.", net.state_dict()), **under("_orig_mod.", net.state_dict())}
+    report = explain_keys(ckpt, net)
+    assert report.verdict == "ambiguous" and not report.fix and not report.part
+    inside = {
+        **under("a.module.", net.state_dict()),
+        **under("a._orig_mod.", {"weight": torch.ones(2, 2)}),
+    }
+    report = explain_keys(inside, Holder(a=net))
+    assert not report.fix and not report.part
+    assert "two names become one" in str(report)
+    with pytest.raises(KeyRenameError):
+        report.rename(inside)
+
+
+def test_entries_beside_the_weights_are_listed() -> None:
+    net = nn.Linear(2, 2)
+    report = explain_keys({"epoch": 3, "model": net.state_dict(), "optimizer": {}}, net)
+    assert report.beside == ("epoch", "optimizer")
+    assert 'ckpt["model"]: 2 tensors; beside it epoch, optimizer' in str(report)
 
 
 def test_models_of_every_kind_can_be_asked() -> None:
@@ -265,6 +288,14 @@ def test_models_of_every_kind_can_be_asked() -> None:
         explain_keys(state, 3)
     with pytest.raises(TypeError, match="state dict"):
         explain_keys(3, net)
+
+
+def test_shows_its_lines_in_a_notebook_and_a_short_repr() -> None:
+    from IPython.lib.pretty import pretty
+
+    report = explain_keys(nn.Linear(2, 2).state_dict(), nn.Linear(2, 2))
+    assert pretty(report) == str(report)
+    assert repr(report) == "<KeyReport fits: 2 of 2 tensors match>"
 
 
 def test_nothing_is_changed() -> None:

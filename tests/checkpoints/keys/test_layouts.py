@@ -40,6 +40,8 @@ def test_is_named_rightly(layout: Layout) -> None:
     assert found == expected, f"\n{report}"
     for words in layout.said:
         assert words in str(report), f"\n{report}"
+    for line in str(report).splitlines()[1:]:
+        assert line.startswith("  ") and line[13:].strip() == line[13:] != "", line
     if layout.fix is not None:
         assert report.fix == layout.fix
 

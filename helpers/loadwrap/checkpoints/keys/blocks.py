@@ -43,7 +43,7 @@ class Rule:
 
     def __str__(self) -> str:
         def spell(middle: Path) -> str:
-            return ".".join((*self.where, *middle)) + ".*"
+            return ".".join((*self.where, *middle, "*"))
 
         return f"{spell(self.old)} -> {spell(self.new)}"
 

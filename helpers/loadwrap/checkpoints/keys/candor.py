@@ -16,6 +16,7 @@ def notes(report: KeyReport, best: Judgement, judged: list[Judgement], model: Si
         note
         for note in (
             *_choices(report, best, judged),
+            _collide(best),
             _adapters(report, best),
             _sharded(report, best),
             *_torn_ties(best, model),
@@ -37,7 +38,7 @@ def _choices(report: KeyReport, best: Judgement, judged: list[Judgement]) -> lis
     if best.match.copies:
         found.append(
             f"{some(best.match.copies)} would fit too: the slow copy of the network in "
-            f"{dotted(best.match.prefix)}"
+            f"`{dotted(best.match.prefix)}`"
         )
     others = [
         one.candidate.code("ckpt")
@@ -47,6 +48,13 @@ def _choices(report: KeyReport, best: Judgement, judged: list[Judgement]) -> lis
     if others and best.cured:
         found.append(f"{some(others)} would fit too; the line takes {best.candidate.code('ckpt')}")
     return found
+
+
+def _collide(best: Judgement) -> str:
+    pairs = [f"{name} and {other}" for name, other in best.collisions.items()]
+    if not pairs or best.adapter:
+        return ""
+    return f"without their wrappers two names become one, so nothing is renamed: {some(pairs, 3)}"
 
 
 def _adapters(report: KeyReport, best: Judgement) -> str:

@@ -120,7 +120,7 @@ def _explain(
     if equals:
         best = replace(best, verdict="ambiguous")
         best.match.rivals = [one.candidate.code("ckpt") for one in (judged[0], *equals)]
-    report, both = _report(best, judged, model)
+    report, both = _report(best, judged, model, tree)
     said = [*notes(report, best, judged, model), *more]
     return replace(report, text=write(report, best, both, model, said, opening))
 
@@ -153,7 +153,7 @@ def _same_numbers(one: Side, other: Side) -> bool:
 
 
 def _report(
-    best: Judgement, judged: list[Judgement], model: Side
+    best: Judgement, judged: list[Judgement], model: Side, tree: object
 ) -> tuple[KeyReport, tuple[Chain, Chain]]:
     alignment, file = best.match.alignment, best.candidate.side
     both = chains(best.match, model)
@@ -164,12 +164,15 @@ def _report(
         for name, target in alignment.pairs.items()
     )
     total, done = len(model.entries), best.match.matched + len(best.match.tied)
+    # Not even a part is offered where it might be the wrong one.
+    doubtful = best.match.unclear or best.collisions or best.verdict in ("ambiguous", "nothing")
     entries = [one for one in judged if one.match.matched] or judged
     report = KeyReport(
         verdict=best.verdict,
         fix=_line(best, both, model) if cured else "",
-        part="" if cured or best.verdict in ("ambiguous", "nothing") else _line(best, both, model),
+        part="" if cured or doubtful else _line(best, both, model),
         container=best.candidate.name,
+        beside=_beside(best.candidate, tree),
         containers=tuple(one.candidate.name for one in entries),
         checkpoint_wrappers=both[0].wrappers,
         model_wrappers=both[1].wrappers,
@@ -194,6 +197,13 @@ def _report(
         renaming=renaming,
     )
     return report, both
+
+
+def _beside(candidate: Candidate, tree: object) -> tuple[str, ...]:
+    taken = candidate.where[:1] or candidate.joined
+    if not taken or not isinstance(tree, Mapping):
+        return ()
+    return tuple(str(key) for key in tree if key not in taken)
 
 
 def _line(best: Judgement, both: tuple[Chain, Chain], model: Side) -> str:

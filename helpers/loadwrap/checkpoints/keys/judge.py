@@ -11,7 +11,7 @@ from .align import Alignment
 from .container import Candidate
 from .match import Match, match
 from .rename import Renaming
-from .segments import dotted
+from .segments import Path, dotted, without_wrappers
 from .sides import Side
 
 _MOST_COMPARED = 8
@@ -38,6 +38,12 @@ class Judgement:
     def cured(self) -> bool:
         """Every tensor of the model is filled, and nothing unexplained is left in the file."""
         return self.match.total and not self.unexpected and not self.match.rivals
+
+    @property
+    def collisions(self) -> dict[str, str]:
+        """Tensors left over that, without wrappers, have the name of one that was paired."""
+        taken = {_bare(name): name for name in self.match.alignment.pairs}
+        return {name: taken[_bare(name)] for name in self.unexpected if _bare(name) in taken}
 
     @property
     def order(self) -> tuple[bool, int, int, int, int]:
@@ -167,6 +173,10 @@ def _twin(name: str, file: Side, alignment: Alignment) -> str:
 
 def _constant(value: object) -> bool:
     return isinstance(value, torch.Tensor) and bool((value == value.flatten()[0]).all())
+
+
+def _bare(name: str) -> Path:
+    return without_wrappers(tuple(name.split(".")))
 
 
 def _equal(one: tuple[int, ...] | None, other: tuple[int, ...] | None) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from .align import Aligner, Alignment
 from .blocks import Rule, rename_blocks
-from .segments import WRAPPERS, Node, Path, dotted, tree, without_wrappers
+from .segments import Node, Path, dotted, tree, without_wrappers
 from .sides import Side
 
 # Of two copies of one network in a file, the one that is trained comes before its slow copy.
@@ -30,7 +30,7 @@ class Match:
     """Put in front of the file's names."""
     rules: list[Rule] = field(default_factory=list)
     rivals: list[str] = field(default_factory=list)
-    """Other prefixes whose tensors would fit every name of the model: an ambiguity."""
+    """If several parts of the file would fill the model, their prefixes: an ambiguity."""
     copies: list[str] = field(default_factory=list)
     """Other prefixes that fit as well, but are known to be the slow copy of this one."""
     unclear: str = ""
@@ -117,8 +117,7 @@ def _prefixes(names: Iterable[str], others: Iterable[str]) -> list[Path]:
     for name in names:
         path = tuple(name.split("."))
         for start in range(1, len(path)):
-            # A wrapper at the end of a prefix is passed by the alignment.
-            if path[start - 1] not in WRAPPERS and without_wrappers(path[start:]) in targets:
+            if without_wrappers(path[start:]) in targets:
                 votes[path[:start]] += 1
     return [prefix for prefix, _ in votes.most_common(_MOST_PARTS)]
 
@@ -162,8 +161,12 @@ def _rivals(best: Match, found: list[Match]) -> tuple[list[str], list[str]]:
         if other is best or not other.total or other.alignment.pairs == best.alignment.pairs:
             continue
         known = _slow(other.prefix) and not _slow(best.prefix)
-        (copies if known else rivals).append(dotted(other.prefix) or "(no prefix)")
-    return rivals, copies
+        (copies if known else rivals).append(_shown(other))
+    return ([_shown(best), *rivals] if rivals else []), copies
+
+
+def _shown(match: Match) -> str:
+    return f"`{dotted(match.prefix)}`" if match.prefix else "the names without a prefix"
 
 
 def _with_blocks(

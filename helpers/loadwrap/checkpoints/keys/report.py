@@ -41,6 +41,8 @@ class KeyReport:
     """The entry that holds the weights, dotted if nested; empty if the file itself does."""
     containers: tuple[str, ...] = ()
     """Every entry that might hold weights, the best first."""
+    beside: tuple[str, ...] = ()
+    """The other top-level entries of the file."""
     checkpoint_wrappers: tuple[str, ...] = ()
     """The wrappers' segments in the file's names, from the outside in."""
     model_wrappers: tuple[str, ...] = ()
@@ -107,6 +109,10 @@ class KeyReport:
 
     def __str__(self) -> str:
         return self.text
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Shows the lines at the end of a notebook's cell."""
+        printer.text(self.text)
 
     def __repr__(self) -> str:
         return (

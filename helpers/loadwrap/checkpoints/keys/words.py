@@ -63,9 +63,9 @@ def write(
     if report.fix:
         rows.append(("load", report.fix))
     elif report.part:
-        rows.append(("a part", report.part))
+        rows.append(("part only", report.part))
     rows += [("note", note) for note in notes]
-    return "\n".join(f"  {label:<9}{text}" if label else text for label, text in rows)
+    return "\n".join(f"  {label:<11}{text}" if label else text for label, text in rows)
 
 
 def headline(report: KeyReport) -> str:
@@ -101,8 +101,11 @@ def _weights(report: KeyReport, best: Judgement) -> str:
     if entry.joined:
         code = ", ".join(f'ckpt["{part}"]' for part in entry.joined) + ", one child's each"
     text = f"{code}: {tensors(entry.side.entries)}"
-    others = [name or "the top level" for name in report.containers if name != report.container]
-    return f"{text} (also with tensors: {some(others)})" if others else text
+    others = [name for name in report.containers if name and name != report.container]
+    if others and not entry.joined:
+        text += f"; weights also in {some(others)}"
+    beside = [name for name in report.beside if name not in others]
+    return f"{text}; beside it {some(beside)}" if beside else text
 
 
 def _names(who: str, chain: Chain, names: Collection[str]) -> Iterable[tuple[str, str]]:
@@ -157,7 +160,7 @@ def _lists(report: KeyReport, best: Judgement) -> Iterable[tuple[str, str]]:
         yield "missing", f"{_count(names, 'buffer')}: {some(_grouped(names))}"
     if report.unexpected:
         names = report.unexpected
-        yield "too many", f"{tensors(names)} of the file: {some(_grouped(names))}"
+        yield "unexpected", f"{tensors(names)} of the file: {some(_grouped(names))}"
     for name, file, model in report.shape_mismatches[:6]:
         yield "shape", f"{name}: {_shape(file)} in the file, {_shape(model)} in the model"
     if len(report.shape_mismatches) > 6:
