@@ -230,3 +230,21 @@ def test_safetensors_with_bytes_of_nobody_or_of_two(tmp_path: Path) -> None:
     assert "belong to no tensor" in open_checkpoint(path).problems[0]
     path.write_bytes(safetensors({**GOOD, "v": GOOD["w"]}, bytes(24)))
     assert "overlap" in open_checkpoint(path).problems[0]
+
+
+def test_two_pickles_in_one_archive_are_suspicious(tmp_path: Path) -> None:
+    """torch finds records without regard to case, and takes the folder of the first one."""
+    path = tmp_path / "a.pt"
+    torch.save({"epoch": 1}, path)
+    first = zipfile.ZipFile(path).read("a/data.pkl")
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("a/DATA.PKL", first)
+    assert "tampered" in open_checkpoint(path).problems[0]
+    torch.save({"epoch": 1}, path)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("b/data.pkl", b"\x80\x02N.")
+    assert open_checkpoint(path).tree == {"epoch": 1}
+    with pytest.warns(UserWarning, match="Duplicate"):
+        with zipfile.ZipFile(path, "a") as archive:
+            archive.writestr("a/data.pkl", first)
+    assert "tampered" in open_checkpoint(path).problems[0]

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from checkpoints.doctor import layouts
 from loadwrap.checkpoints.doctoring.contents import read_contents
+from loadwrap.checkpoints.doctoring.deep import examine
 from loadwrap.checkpoints.doctoring.examination import Examination
+from loadwrap.checkpoints.doctoring.fix import read_weights
 from loadwrap.checkpoints.doctoring.report import write_report
 from loadwrap.checkpoints.formats import CheckpointError, open_checkpoint
 from loadwrap.checkpoints.formats.machine import Machine, Malformed
@@ -31,7 +33,13 @@ def look(path: Path) -> None:
     except CheckpointError as error:
         assert "\n" not in str(error)
         return
-    write_report(Examination(found, read_contents(found)))
+    contents = read_contents(found)
+    write_report(Examination(found, contents, deep=examine(found)))
+    for weights in contents.weights:
+        try:
+            read_weights(found, weights.tensors, None)
+        except CheckpointError as error:
+            assert "\n" not in str(error)
 
 
 @pytest.fixture(scope="module")
@@ -60,22 +68,32 @@ def test_random_bytes(tmp_path: Path, start: bytes, data: bytes) -> None:
     look(path)
 
 
+# One byte, or a number of the sizes that headers hold, at its extremes.
+PATCHES = st.one_of(
+    st.binary(min_size=1, max_size=1),
+    st.sampled_from(
+        [b"\xff" * 4, b"\xff" * 8, bytes(4), bytes(8), b"\xff\xff\xff\x7f", b"PK\x05\x06"]
+    ),
+)
+
+
 @FUZZ
 @given(
     which=st.integers(0, 4),
-    changes=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=8),
+    changes=st.lists(st.tuples(st.floats(0, 1), PATCHES), min_size=1, max_size=8),
     cut=st.one_of(st.none(), st.floats(0, 1)),
 )
 def test_damaged_files(
     tmp_path: Path,
     valid: list[bytes],
     which: int,
-    changes: list[tuple[float, int]],
+    changes: list[tuple[float, bytes]],
     cut: float | None,
 ) -> None:
     data = bytearray(valid[which])
-    for place, byte in changes:
-        data[int(place * (len(data) - 1))] = byte
+    for place, patch in changes:
+        at = int(place * (len(data) - 1))
+        data[at : at + len(patch)] = patch
     if cut is not None:
         del data[int(cut * len(data)) :]
     path = tmp_path / "x.pt"

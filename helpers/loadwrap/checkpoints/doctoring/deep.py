@@ -77,6 +77,9 @@ def examine(checkpoint: Checkpoint, progress: Callable[[int], None] | None = Non
     examined = Examined(damages=[], suspects=[])
     assert examined.damages is not None and examined.suspects is not None
     for part in parts:
+        if part.at < 0:
+            examined.damages.append(Damage(part.name, "has a damaged header"))
+            continue
         try:
             with part.file.open("rb") as file:
                 crc, longest, zeros, read = _read(file, part, examined.nbytes, progress)

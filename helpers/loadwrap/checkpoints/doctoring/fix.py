@@ -50,7 +50,10 @@ class Bytes:
         if len(info.stride) != len(info.shape) or info.offset < 0 or (last + 1) * width > len(raw):
             raise CheckpointError("A tensor of the file reaches beyond its own record.")
         typed = raw[: len(raw) // width * width].view(dtype)
-        return typed.as_strided(info.shape, info.stride, info.offset)
+        try:
+            return typed.as_strided(info.shape, info.stride, info.offset)
+        except (RuntimeError, OverflowError):
+            raise CheckpointError(f"A tensor of shape {info.shape} cannot be made.") from None
 
     def _storage(self, name: str) -> torch.Tensor:
         import torch
@@ -63,6 +66,10 @@ class Bytes:
                 with part.file.open("rb") as file:
                     self.maps[part.file] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
             whole = self.maps[part.file]
+            if part.at + part.nbytes > len(whole):
+                raise CheckpointError(f"The bytes of record {name} are not all in the file.")
+            if not part.nbytes:
+                return torch.empty(0, dtype=torch.uint8)
             raw = torch.frombuffer(whole, dtype=torch.uint8, count=part.nbytes, offset=part.at)
             if part.at % 16:
                 raw = raw.clone()  # a view as a wider type needs an aligned start

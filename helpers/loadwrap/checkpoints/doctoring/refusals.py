@@ -5,7 +5,8 @@ from __future__ import annotations
 from ..formats.checkpoint import Checkpoint
 from ..formats.sharded import PREFIX
 from ..formats.values import Refusal, Refused, walk
-from ..formats.words import plural
+from ..formats.words import plural, some
+from .weights import find_weights
 
 # Whatever lies in these modules runs commands, opens files or imports code when it is called.
 _DANGEROUS_MODULES = {
@@ -22,6 +23,8 @@ _DANGEROUS_BUILTINS = {
     "eval", "exec", "compile", "open", "getattr", "setattr", "__import__", "globals", "input",
     "breakpoint", "apply", "map", "filter", "execfile", "delattr", "vars",
 }  # fmt: skip
+
+_MOST = 200  # refused names that are looked at one by one
 
 # Plain data: what it is, and how to store it so that nothing refuses it.
 _PLAIN = {
@@ -48,20 +51,15 @@ def dangerous(name: str) -> bool:
     return name.split(".")[0] in _DANGEROUS_MODULES
 
 
-def is_module(name: str, checkpoint: Checkpoint) -> bool:
-    """Whether a refused class is one of pickled neural networks, as far as names tell."""
-    from .weights import find_weights
-
-    return any(one.pickled == name for one in find_weights(checkpoint.tree))
-
-
 def refusal_lines(checkpoint: Checkpoint) -> list[str]:
     """A few lines on what is refused, where it is, and what to do."""
     refusals = checkpoint.refusals
+    modules = {one.pickled for one in find_weights(checkpoint.tree) if one.pickled}
     lines: list[str] = []
     attack = [one for one in refusals if dangerous(one.name)]
     if attack:
-        names = ", ".join(f"{one.name} ({one.where or 'called while loading'})" for one in attack)
+        places = [f"{one.name} ({one.where or 'called while loading'})" for one in attack]
+        names = some(places, 5)
         lines.append(
             "NOT SAFE: loaded with weights_only=False it could run code of its author's: "
             f"{names}. Do not load it; nothing of it was run here."
@@ -72,10 +70,10 @@ def refusal_lines(checkpoint: Checkpoint) -> list[str]:
             'comes from: torch.jit.load(path, map_location="cpu").state_dict()'
         )
         return lines
-    rest = [one for one in refusals if one not in attack]
+    rest = [one for one in refusals if not dangerous(one.name)][:_MOST]
     sharded = [one for one in rest if one.name.startswith(PREFIX)]
     if sharded:
-        rest = [one for one in rest if one not in sharded]
+        rest = [one for one in rest if not one.name.startswith(PREFIX)]
         lines.append(
             f"It holds sharded tensors (DTensor, first at {sharded[0].where}): torch.load takes "
             "them after `import torch.distributed.tensor`, and each file holds one rank's shards."
@@ -84,11 +82,11 @@ def refusal_lines(checkpoint: Checkpoint) -> list[str]:
     for one in outer[:5]:
         lines.append(
             f"torch.load (weights_only=True, the default) refuses {one.name} at "
-            f"{one.where or 'a place that is thrown away again'}: {_cure(one, checkpoint)}."
+            f"{one.where or 'a place that is thrown away again'}: {_cure(one, modules)}."
         )
     if len(outer) > 5:
         lines.append(f"It refuses {plural(len(outer) - 5, 'more class')}, listed with --json.")
-    if outer and not attack and not any(is_module(one.name, checkpoint) for one in outer):
+    if outer and not attack and not any(one.name in modules for one in outer):
         filled = _filled(checkpoint)
         if filled:
             lines.append(
@@ -129,13 +127,13 @@ def _outermost(refusals: list[Refusal]) -> list[Refusal]:
     return kept
 
 
-def _cure(refusal: Refusal, checkpoint: Checkpoint) -> str:
+def _cure(refusal: Refusal, modules: set[str]) -> str:
     name = refusal.name
     if name.startswith("numpy"):
         return "a NumPy value; save .item() or torch.from_numpy(...) instead"
     if name in _PLAIN:
         return f"harmless data; {_PLAIN[name]}"
-    if is_module(name, checkpoint):
+    if name in modules:
         return (
             "a whole pickled module, not its weights; loading it needs its class and runs code. "
             "Save module.state_dict() instead; --fix OUT takes the weights out without running it"

@@ -29,7 +29,7 @@ class Part:
 
     Attributes:
         file: The file.
-        at: Its first byte.
+        at: Its first byte; -1 if its own header is damaged.
         nbytes: How many bytes there are.
         crc: Their CRC-32 as the file records it, or None.
         name: The record's name in the file.

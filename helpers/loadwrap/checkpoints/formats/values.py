@@ -156,6 +156,7 @@ def count(shape: tuple[int, ...]) -> int:
     return number
 
 
+DEEPEST = 500  # no checkpoint is nested deeper
 STATE = Attribute("")  # the step from an object to its attributes
 
 
@@ -179,7 +180,8 @@ def walk(tree: Any) -> Iterator[tuple[Any, Any]]:
 
     Each container is entered once, where it is met first, so a pickle that refers to one list a
     million times, or to itself, costs no more than its size. A trail is a chain (trail above,
-    step), or None at the top, so that a step costs the same at any depth; ``steps`` unrolls it.
+    step, depth), or None at the top, so that a step costs the same at any depth; ``steps`` unrolls
+    it. What lies deeper than any checkpoint is nested is not entered.
     """
     seen: set[int] = set()
     waiting: list[tuple[Any, Any]] = [(None, tree)]
@@ -187,10 +189,11 @@ def walk(tree: Any) -> Iterator[tuple[Any, Any]]:
         trail, value = waiting.pop()
         yield trail, value
         if isinstance(value, (dict, list, tuple, Refused)):
-            if id(value) in seen:
+            depth = trail[2] + 1 if trail is not None else 1
+            if id(value) in seen or depth > DEEPEST:
                 continue
             seen.add(id(value))
-            below = [((trail, step), child) for step, child in children(value)]
+            below = [((trail, step, depth), child) for step, child in children(value)]
             below.reverse()
             waiting += below
 
@@ -199,7 +202,7 @@ def steps(trail: Any) -> tuple[Any, ...]:
     """A trail of ``walk`` as a path, the top first."""
     path = []
     while trail is not None:
-        trail, step = trail
+        trail, step, _ = trail
         path.append(step)
     path.reverse()
     return tuple(path)

@@ -10,7 +10,8 @@ from .checkpoint import Checkpoint, Part, find_refusals
 from .identify import what_zip
 from .machine import Machine, Malformed, TooMuch
 from .torn import torn_zip
-from .values import CheckpointError, Refused, StateDict, TensorInfo
+from .values import CheckpointError, Refusal, Refused, StateDict, TensorInfo
+from .words import plural
 from .ziptable import Entry, NoTable, data_at, read_table
 
 
@@ -23,13 +24,14 @@ def read_zip(path: Path, file: BinaryIO, size: int) -> Checkpoint:
     by_name: dict[str, Entry] = {}
     for entry in entries:
         by_name[entry.name] = entry
-    pickles = [n for n in by_name if n.endswith("/data.pkl") and n.count("/") == 1]
-    if not pickles:
+    # As torch has it: the first record says in which folder of the archive everything lies.
+    root = entries[0].name.partition("/")[0] + "/" if entries else ""
+    pickled = f"{root}data.pkl"
+    if pickled not in by_name:
         raise CheckpointError(f"{path} is {what_zip(list(by_name))}.")
-    root = pickles[0][: -len("data.pkl")]
     storages = Storages()
     try:
-        data = content(file, by_name[pickles[0]])
+        data = content(file, by_name[pickled])
         machine = Machine(data, 0, storages)
         tree = machine.run()
     except NoTable as error:
@@ -42,13 +44,46 @@ def read_zip(path: Path, file: BinaryIO, size: int) -> Checkpoint:
     if script:
         tree = script_tensors(tree)
     found = Checkpoint(path, "torchscript" if script else "zip", tree, size, [path])
-    found.refusals = find_refusals(tree, machine.globals)
-    found.opcode, found.protocol = machine.opcode, machine.protocol
-    if len(by_name) != len(entries):
+    if script:
+        found.refusals = [Refusal("a TorchScript archive", "")]
+    else:
+        found.refusals = find_refusals(tree, machine.globals)
+        found.opcode = machine.opcode
+    found.protocol = machine.protocol
+    twins = sum(1 for name in by_name if name.lower() == pickled.lower()) - 1
+    _check_names(found, len(entries) - len(by_name) + twins)
+    _check_records(found, storages, by_name, root)
+
+    def part(entry: Entry) -> Part:
+        with path.open("rb") as again:
+            try:
+                at = data_at(again, entry)
+            except NoTable:
+                at = -1
+        return Part(path, at, entry.size, entry.crc, entry.name, entry.method != 0)
+
+    def locate(storage: str) -> Part | None:
+        entry = by_name.get(f"{root}data/{storage}")
+        found = part(entry) if entry is not None else None
+        return found if found is not None and found.at >= 0 else None
+
+    found.locate = locate
+    found.parts = lambda: [part(entry) for entry in entries if entry.size]
+    return found
+
+
+def _check_names(found: Checkpoint, twins: int) -> None:
+    if twins:
         found.problems.append(
-            f"{len(entries) - len(by_name)} of its records have a name that another record has "
-            "too: it was written by two writers, or tampered with."
+            f"{plural(twins, 'record')} of it under a name that another record has too: two "
+            "processes wrote this file at the same time, or it was tampered with."
         )
+
+
+def _check_records(
+    found: Checkpoint, storages: Storages, by_name: dict[str, Entry], root: str
+) -> None:
+    """Whether each storage that the pickle names has its record, of the right size."""
     missing, wrong = [], []
     for key, storage in storages.found.items():
         record = by_name.get(f"{root}data/{key}")
@@ -62,25 +97,12 @@ def read_zip(path: Path, file: BinaryIO, size: int) -> Checkpoint:
             f"data/{missing[0]} first: it is not whole."
         )
     if wrong:
-        key, is_, should = wrong[0]
+        key, size, needed = wrong[0]
         found.problems.append(
             f"{len(wrong)} of {len(storages.found)} tensor records have the wrong size "
-            f"(data/{key} has {is_} bytes, its tensors need {should}): "
+            f"(data/{key} has {size} bytes, its tensors need {needed}): "
             "two processes wrote this file at the same time, or it was tampered with."
         )
-
-    def part(entry: Entry) -> Part:
-        with path.open("rb") as again:
-            at = data_at(again, entry)
-        return Part(path, at, entry.size, entry.crc, entry.name, entry.method != 0)
-
-    def locate(storage: str) -> Part | None:
-        entry = by_name.get(f"{root}data/{storage}")
-        return part(entry) if entry is not None else None
-
-    found.locate = locate
-    found.parts = lambda: [part(entry) for entry in entries if entry.size]
-    return found
 
 
 def script_tensors(module: Any) -> StateDict:
