@@ -21,7 +21,7 @@ def opening_line(path: str, kind: str, refusals: Sequence[Any]) -> str:
         allow = f"import argparse; torch.serialization.add_safe_globals([{_HARMLESS}]); "
         return allow + load if names else load
     if kind == "safetensors":
-        return f'ckpt = safetensors.torch.load_file({name}, device="cpu")'
+        return f"from safetensors.torch import load_file; ckpt = load_file({name})"
     return ""
 
 
