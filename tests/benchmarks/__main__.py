@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import checkpoints_doctor
+import checkpoints_replicas
 import drawing
 import following
 import latency
@@ -33,6 +35,8 @@ GROUPS: dict[str, Callable[[Plan], list[Row]]] = {
     "drawing": drawing.measure,
     "following": following.measure,
     "lessons": lessons.measure,
+    "checkpoints_doctor": checkpoints_doctor.measure,
+    "checkpoints_replicas": checkpoints_replicas.measure,
 }
 
 

@@ -267,6 +267,25 @@ def test_rank_0_decides_and_all_fall_back_together(ranks):
         assert [name for name in facts["files"] if name.endswith(".pt")] == ["s2.pt", "s3.pt"]
 
 
+def test_a_group_of_some_ranks(ranks):
+    said = run(
+        ranks,
+        """
+        group = dist.new_group([1, 2])
+        net = nn.Linear(2, 2)
+        nn.init.constant_(net.weight, rank)
+        save_checkpoint("g.pt", step=5, model=net, group=group)
+        dist.barrier()
+        loaded = load_checkpoint("g.pt", model=net, group=group)
+        say(step=loaded.step, weight=net.weight[0, 0].item(), notes=loaded.notes)
+        """,
+        3,
+    )
+    assert [facts["step"] for facts in said] == [0, 5, 5]
+    assert [facts["weight"] for facts in said] == [0.0, 1.0, 1.0]
+    assert said[0]["notes"] == ["this rank is not in the group that loads"]
+
+
 def test_sharded_state(ranks):
     said = run(
         ranks,

@@ -15,6 +15,7 @@ from .choose import Choice, choose, peek, verify
 from .errors import CheckpointError, on_ranks
 from .loaded import Loaded
 from .parts import check_given
+from .plain import detached
 from .plan import Plan, make_plan
 from .restore import apply
 from .worlds import other_world
@@ -85,6 +86,8 @@ def load_checkpoint(
         restored: model
     """
     ranks = Ranks(group)
+    if not ranks.member:
+        return Loaded(notes=("this rank is not in the group that loads",))
     given = {
         "model": model,
         "optimizer": optimizer,
@@ -135,12 +138,13 @@ def load_checkpoint(
 
 def _describe(plan: Plan, choice: Choice, tree: Any, ranks: Ranks) -> Loaded:
     plan.notes[:0] = [f"passed over: {words}" for words in choice.passed_over]
-    place = ranks.numbers.index(ranks.me) if ranks.member else 0
+    place = ranks.numbers.index(ranks.me)
     states = tree.get("rng") if plan.world_size is not None else None
     generators = tree.get("loader_generators") if plan.world_size is not None else None
     mine = states[place] if states and place < len(states) else None
     if mine is None:
         plan.notes.append("the file holds no random state for this rank")
+    generator = generators[place] if generators and place < len(generators) else None
     return Loaded(
         step=plan.step,
         epoch=plan.epoch,
@@ -149,8 +153,8 @@ def _describe(plan: Plan, choice: Choice, tree: Any, ranks: Ranks) -> Loaded:
         missing=tuple(plan.missing),
         unused=tuple(plan.unused),
         world_size=plan.world_size,
-        rng=mine,
-        loader_state=generators[place] if generators and place < len(generators) else None,
+        rng=detached(mine),
+        loader_state=detached(generator),
     )
 
 

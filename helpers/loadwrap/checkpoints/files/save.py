@@ -83,6 +83,8 @@ def save_checkpoint(
     """
     ranks = Ranks(group)
     target = Path(path)
+    if not ranks.member:
+        return target
     given = {
         "model": model,
         "optimizer": optimizer,
