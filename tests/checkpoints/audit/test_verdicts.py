@@ -252,3 +252,43 @@ def test_names_of_numbers_in_files_decide_only_where_they_count(tmp_path):
     report = audit(tmp_path / "step_9.pt", model=net)
     assert report.first_fault == "F15 stale or damaged file"
     assert "step_10.pt" in report.words("which file")
+
+
+def test_weights_put_in_order_by_their_writer_tell_nothing_of_the_optimizer():
+    net, optimizer, _ = trained()
+    weights = dict(sorted(copy.deepcopy(net.state_dict()).items()))
+    saved = {"model": weights, "optimizer": copy.deepcopy(optimizer.state_dict())}
+    assert audit(saved, model=net, optimizer=optimizer).first_fault is None
+
+
+def test_of_several_generators_the_default_one_is_compared():
+    net, state = Net(), torch.get_rng_state()
+    other = torch.Generator().manual_seed(9).get_state()
+    for saved in (
+        {"torch_rng_state": state, "loader_rng_state": other},
+        {"rng": {"loader": other, "torch": state}},
+        {"rng": {"0": {"torch": state}}},
+        {"rng_state_0": state},
+        {"extra": {"rng": [state]}},
+    ):
+        report = audit({"model": net.state_dict(), **saved}, model=net)
+        assert report.verdict("RNG per rank") == "ok", str(report)
+    report = audit({"model": net.state_dict(), "a_rng": other, "b_rng": state}, model=net)
+    assert report.verdict("RNG per rank") == "not recorded"
+    report = audit({"model": net.state_dict(), "rng_state": other}, model=net)
+    assert report.first_fault == "F10 data order"
+
+
+def test_a_loop_that_sets_the_epoch_later_says_which():
+    net = Net()
+    data = torch.utils.data.TensorDataset(torch.zeros(12))
+    sampler = torch.utils.data.DistributedSampler(data, num_replicas=1, rank=0)
+    saved = {"model": net.state_dict(), "epoch": 3}
+    assert audit(saved, model=net, sampler=sampler).first_fault == "F10 data order"
+    report = audit(saved, model=net, sampler=sampler, epoch=4)
+    assert report.first_fault is None and report.verdict("position in the data") == "look"
+    assert "set_epoch(4)" in report.words("position in the data")
+    sampler.set_epoch(4)
+    assert audit(saved, model=net, sampler=sampler).verdict("position in the data") == "ok"
+    sampler.set_epoch(5)
+    assert audit(saved, model=net, sampler=sampler).verdict("position in the data") == "fault"

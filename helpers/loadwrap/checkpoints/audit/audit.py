@@ -68,8 +68,9 @@ def audit_resume(
         sampler: The sampler of the data; taken from `loader` if not given.
         loader: The loader of the data.
         step: The step at which your loop goes on.
-        epoch: The epoch in which it goes on; for samplers that do not know theirs.
-        position: The batches of this epoch that it leaves out, because they were done.
+        epoch: The epoch in which it goes on: for a sampler that does not know its own, or if you
+            call ``set_epoch`` only after this.
+        position: How many batches of this epoch it leaves out, because they were done.
         asked_lr: The base learning rate you want now, if it is another one on purpose; one for
             each parameter group, or that of the first, which the others follow in proportion.
         ignore: Patterns (``"head.*"``) of tensors, or names of checks, not to be judged.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,6 +12,8 @@ from torch import Tensor
 
 from .findings import CHANGED, DATA, LOOK, NOT_RECORDED, OK, Finding, fault
 from .saved import Saved
+
+_NUMBERED = re.compile(r"\d")
 
 
 def hash_of(state: Tensor) -> str:
@@ -27,7 +30,7 @@ def check_chance(saved: Saved, state: Tensor, rank: int, world: int) -> Finding:
         rank: This rank.
         world: How many ranks there are.
     """
-    saved_states = list(_states(saved.tree, state.numel()))
+    saved_states = _states(saved.tree, state.numel(), saved.world_size or world)
     now = hash_of(state)
     if not saved_states:
         return Finding(NOT_RECORDED, f"the file holds no random state; here {now}")
@@ -55,14 +58,29 @@ def check_chance(saved: Saved, state: Tensor, rank: int, world: int) -> Finding:
     return fault(DATA, words) if saved.random_restored else Finding(LOOK, words)
 
 
-def _states(tree: Mapping[str, Any], size: int) -> Iterator[Tensor]:
-    """Yields the states of the CPU generator in a checkpoint, in the order of the ranks."""
+def _states(tree: Mapping[str, Any], size: int, world: int) -> list[Tensor]:
+    """Returns the states of the CPU generator in a checkpoint, in the order of the ranks."""
+    groups = dict(_groups(tree, size))
+    if len(groups) > 1 and not all(_NUMBERED.search(name) for name in groups):
+        # Several generators: the default one is called after torch, or has a state for each rank.
+        for name, states in groups.items():
+            if "torch" in name or "cpu" in name or len(states) == world > 1:
+                return states
+        return []
+    return [state for name in sorted(groups, key=_rank_first) for state in groups[name]]
+
+
+def _groups(tree: Mapping[str, Any], size: int) -> Iterator[tuple[str, list[Tensor]]]:
+    """Yields the states below each entry that is named as one of random numbers."""
     for key, value in tree.items():
         name = str(key).lower()
         if "rng" in name or "random" in name:
-            yield from _inside(value, size)
+            parts = value.items() if isinstance(value, Mapping) else [("", value)]
+            for inner, part in parts:
+                if found := list(_inside(part, size)):
+                    yield f"{name}.{str(inner).lower()}", found
         elif name in ("extra", "extra_state", "meta") and isinstance(value, Mapping):
-            yield from _states(value, size)
+            yield from _groups(value, size)
 
 
 def _inside(value: Any, size: int) -> Iterator[Tensor]:

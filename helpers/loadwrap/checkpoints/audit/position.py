@@ -8,7 +8,7 @@ from typing import Any
 
 from torch.utils.data import DistributedSampler
 
-from .findings import CHANGED, DATA, NOT_GIVEN, NOT_RECORDED, OK, Finding, fault
+from .findings import CHANGED, DATA, LOOK, NOT_GIVEN, NOT_RECORDED, OK, Finding, fault
 from .saved import Saved
 
 _MOST = 1_000_000  # indices that are listed to count what an epoch covers
@@ -110,6 +110,12 @@ def check_position(saved: Saved, order: Order | None, now: Now, world: int) -> F
     if expected is None:
         return Finding(NOT_RECORDED, f"the file has no epoch; the sampler is at {live_epoch}")
     low, high = expected
+    if now.epoch is not None and low <= now.epoch <= high and not low <= live_epoch <= high:
+        return Finding(
+            LOOK,
+            f"goes on in epoch {now.epoch}, as it should; sampler.epoch is still {live_epoch}: "
+            f"sampler.set_epoch({now.epoch}) before the first batch",
+        )
     if not low <= live_epoch <= high:
         wanted = f"{low}" if low == high else f"{low} or later"
         return fault(
@@ -123,8 +129,10 @@ def check_position(saved: Saved, order: Order | None, now: Now, world: int) -> F
     words = f"epoch {live_epoch}" + (f", step {saved.step}" if saved.step is not None else "")
     if order is not None and order.first:
         words += f"; rank {order.rank} begins with {', '.join(map(str, order.first))}"
-    words += _unchecked(saved, now)
-    return Finding(CHANGED, f"{words}; {changed}") if changed else Finding(OK, words)
+    if changed:
+        return Finding(CHANGED, f"{words}; {changed}")
+    inside = _unchecked(saved, now)
+    return Finding(LOOK, f"{words}; {inside}") if inside else Finding(OK, words)
 
 
 def _place(saved: Saved) -> str:
@@ -173,6 +181,8 @@ def _expected(saved: Saved, now: Now, same_world: bool) -> tuple[int, int] | Non
             return by_step, by_step
     if epoch is None:
         return None
+    if told is not None and saved.epoch is not None and saved.epoch > told:
+        return saved.epoch, saved.epoch  # said when saving: the next step's
     # The file does not say whether that epoch had come to its end.
     return epoch, epoch + 1
 
@@ -193,7 +203,7 @@ def _unchecked(saved: Saved, now: Now) -> str:
     if now.position is not None or not now.batches or saved.step is None:
         return ""
     inside = saved.step % now.batches
-    return f"; {inside} batches into it (say position= to have that checked)" if inside else ""
+    return f"the file is {inside} batches into it: left out now? say position=" if inside else ""
 
 
 def check_coverage(orders: list[Order | None]) -> str:

@@ -38,7 +38,7 @@ def check_rates(saved: Saved, optimizer: Optimizer, scheduler: Any, asked: Asked
         bases = _bases(asked, groups or optimizer.param_groups)
         return _asked(saved, optimizer, scheduler, live, told or simulated, groups, bases)
     if told is not None and _close(live, told):
-        return Finding(OK, f"{spell(live)}, as at the save")
+        return _reminded(optimizer, scheduler, groups, f"{spell(live)}, as at the save")
     same_kind = told is None or _same_schedule(saved, scheduler)
     if simulated and same_kind and _close(live, simulated):
         if told is None:
