@@ -292,3 +292,30 @@ def test_a_loop_that_sets_the_epoch_later_says_which():
     assert audit(saved, model=net, sampler=sampler).verdict("position in the data") == "ok"
     sampler.set_epoch(5)
     assert audit(saved, model=net, sampler=sampler).verdict("position in the data") == "fault"
+
+
+def test_an_optimizer_of_a_loss_with_weights_of_its_own_is_no_stranger():
+    net, loss = Net(), nn.Linear(5, 2)
+    net.head.requires_grad_(False)
+    optimizer = torch.optim.SGD([*net.stem.parameters(), *loss.parameters()], lr=0.1)
+    saved = {"model": net.state_dict(), "optimizer": optimizer.state_dict()}
+    assert audit(saved, model=net, optimizer=optimizer).first_fault is None
+    stale = torch.optim.SGD(Net().parameters(), lr=0.1)
+    report = audit({**saved, "optimizer": stale.state_dict()}, model=Net(), optimizer=stale,
+                   ignore="tensors*")  # fmt: skip
+    assert report.first_fault == "F12 DDP bypassed"
+
+
+def test_of_two_faults_the_first_in_the_order_is_named_and_the_other_is_in_the_table():
+    net, optimizer, scheduler = trained()
+    saved = {"model": copy.deepcopy(net.state_dict()), "scheduler": scheduler.state_dict()}
+    saved["optimizer"] = copy.deepcopy(optimizer.state_dict())
+    net.norm.reset_running_stats()
+    fresh = torch.optim.AdamW(net.parameters(), lr=0.1)
+    report = audit(saved, model=net, optimizer=fresh, scheduler=CosineAnnealingLR(fresh, 20))
+    assert list(report.codes.values()) == [
+        "F07 learning rate",
+        "F06 optimizer state",
+        "F13 buffers",
+    ]
+    assert report.first_fault == "F07 learning rate"

@@ -144,7 +144,7 @@ def test_f16_a_barrier_of_one_rank_is_a_stall_with_the_places(launch):
     with pytest.raises(JobStalled) as stalled:
         launch(["if rank == 0:", "    dist.barrier()", "x = torch.ones(1)",
                 "dist.all_reduce(x)", "dist.all_reduce(x)", "dist.barrier()"],
-               stall_timeout=3)  # fmt: skip
+               stall_timeout=6)  # fmt: skip
     assert "rank 0" in str(stalled.value) and "script.py" in str(stalled.value)
 
 

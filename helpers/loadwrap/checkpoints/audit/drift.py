@@ -37,6 +37,8 @@ def check_wrapper(model: nn.Module, live: Live) -> Finding | None:
 
 def _check_count(wrapper: DistributedDataParallel, left_out: set[str]) -> Finding | None:
     """Compares how many tensors DDP averages with how many need it."""
+    if getattr(wrapper, "_delay_all_reduce_params", None):
+        return None  # these are averaged apart
     try:
         known = int(wrapper._get_ddp_logging_data()["num_parameter_tensors"])
     except (AttributeError, KeyError, RuntimeError):
@@ -51,7 +53,8 @@ def _check_count(wrapper: DistributedDataParallel, left_out: set[str]) -> Findin
             f"DDP averages {known} tensors, {trained} are trained: some were unfrozen or added "
             "after the wrapping; wrap last",
         )
-    if known > trained:
+    lenient = wrapper.find_unused_parameters or getattr(wrapper, "static_graph", False)
+    if known > trained and not lenient:
         return fault(
             CONTRACT,
             f"DDP waits for {known} tensors, {trained} are trained: frozen after the wrapping, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -114,10 +115,11 @@ def _astray(ours: list[Tensor], live: Live | None) -> str:
         for name, parameter in live.parameters.items()
         if parameter.requires_grad and id(parameter) not in held
     }
-    shapes = {tuple(parameter.shape) for parameter in strangers}
-    lost = [name for name, shape in left.items() if shape in shapes]
-    if not lost:
+    shapes = Counter(tuple(parameter.shape) for parameter in strangers)
+    # A stranger may belong to a loss of its own; one of each lost parameter's shape does not.
+    if not strangers or shapes - Counter(left.values()):
         return ""
+    lost = [name for name, shape in left.items() if shape in shapes]
     return (
         f"the optimizer updates {len(strangers)} tensors that are not the model's "
         f"({some(lost)} were replaced: assign=True, or a model rebuilt after the optimizer)"
