@@ -89,18 +89,28 @@ def test_every_layout_gets_its_remedy(
     assert all(len(line) <= 100 for line in said.splitlines() if not line.startswith("  "))
 
 
-def test_the_line_it_prints_cures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = layouts.timm(tmp_path)
+@pytest.mark.parametrize("layout", ["timm", "imagenet", "lightning", "averaged", "simclr", "dino"])
+def test_the_lines_it_prints_cure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], layout: str
+) -> None:
+    path = layouts.LAYOUTS[layout](tmp_path)
     main([str(path), "--like", like(tmp_path)])
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
     load = next(line for line in lines if line.startswith("load ")).removeprefix("load ").strip()
-    where = next(line for line in lines if line.startswith("where ")).removeprefix("where ").strip()
+    where = next(line for line in lines if line.startswith("open ")).removeprefix("open ").strip()
     model = layouts.Net()
     names = {"torch": torch, "model": model}
-    exec(f"{where}\n{load}", names)
-    saved = torch.load(path)["state_dict"]
+    allowed = torch.serialization.get_safe_globals()
+    try:
+        exec(f"{where}\n{load}", names)
+    finally:
+        torch.serialization.clear_safe_globals()
+        torch.serialization.add_safe_globals(allowed)
+    saved = torch.load(path, weights_only=False)
+    saved = saved.get("state_dict") or saved.get("teacher") or saved
+    _, _, prefix = FITS[layout]
     for name, value in model.state_dict().items():
-        assert torch.equal(value, saved[f"_orig_mod.module.{name}"])
+        assert torch.equal(value, saved[f"{prefix}{name}"])
 
 
 def test_a_model_of_the_users_own(tmp_path: Path) -> None:
@@ -182,6 +192,36 @@ def test_bad_files_are_one_sentence(tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
     told = json.loads(run("cut.pt", "--json", cwd=tmp_path).stdout)
     assert (told["exit"], told["reason"]) == (2, "cut")
+
+
+CONTENTS = {
+    "a module": layouts.Net(),
+    "a list": [torch.ones(2)],
+    "a tensor": torch.ones(3),
+    "a number": 5,
+    "nothing": {},
+    "no weights": {"epoch": 3, "optimizer": {"state": {}, "param_groups": []}},
+    "deep": {"a": {"b": {"c": {"d": {"e": {"f": {"weight": torch.ones(2)}}}}}}},
+    "numbers as names": {1: torch.ones(2), (2, 3): torch.ones(2)},
+}
+
+
+@pytest.mark.parametrize("content", CONTENTS)
+def test_files_of_any_content(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str
+) -> None:
+    path = str(layouts.save(tmp_path, CONTENTS[content]))
+    out = str(tmp_path / "out.pt")
+    for arguments in ([], ["--json"], ["--like", like(tmp_path)], ["--deep"],
+                      ["--like", like(tmp_path), "--fix", out]):  # fmt: skip
+        assert main([path, *arguments]) in (0, 1, 2)
+    said = capsys.readouterr().out
+    if content == "a module":
+        assert "model.load_state_dict(ckpt.state_dict())" in said
+        assert torch.load(out).keys() == layouts.Net().state_dict().keys()
+    else:
+        assert not Path(out).exists()
+    assert main([like(tmp_path), "--like", path]) == (0 if content == "a module" else 2)
 
 
 def test_an_attack_is_called_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..formats import open_checkpoint
 from ..formats.checkpoint import Checkpoint
-from ..formats.values import CheckpointError, TensorInfo, spell
+from ..formats.values import CheckpointError, TensorInfo
 from .contents import Contents, read_contents
 from .deep import Examined, Progress, examine
-from .refusals import dangerous
-from .weights import Weights, find_weights, plain_tree
+from .refusals import allowance, dangerous
+from .weights import Weights, find_weights, for_keys
 
 if TYPE_CHECKING:
     from ..keys.report import KeyReport
@@ -91,7 +92,7 @@ def examine_file(
     if other:
         from ..keys.explain import explain_keys
 
-        found.keys = explain_keys(plain_tree(checkpoint.tree), other)
+        found.keys = explain_keys(for_keys(checkpoint.tree), other)
     if deep:
         progress = Progress(sum(part.nbytes for part in checkpoint.parts()))
         found.deep = examine(checkpoint, progress)
@@ -110,11 +111,11 @@ def _weights_of(like: str) -> tuple[dict[str, TensorInfo], str]:
 
 
 def key_text(found: Examination, text: str) -> str:
-    """A text about keys with the entry spelled as it must be: a pickled module is no state dict."""
+    """A text about keys; a file that is itself a pickled module is asked for its state dict."""
     picked = chosen(found)
-    if picked is None or not picked.pickled:
+    if picked is None or not picked.pickled or picked.path:
         return text
-    return text.replace(spell(picked.path), picked.code)
+    return re.sub(r"\bckpt\b(?![\[.])", "ckpt.state_dict()", text)
 
 
 def how_to_load(checkpoint: Checkpoint) -> str:
@@ -145,7 +146,12 @@ def how_to_load(checkpoint: Checkpoint) -> str:
     line = f'ckpt = torch.load("{path}", map_location="cpu")'
     if any(one.pickled for one in find_weights(checkpoint.tree)):
         return f"{line[:-1]}, weights_only=False)  # runs the code of its classes"
-    return f"{line}  # refused as the file is: see above" if checkpoint.refusals else line
+    allowed = allowance(checkpoint)
+    if allowed is not None and len(allowed[1]) < 60:
+        allow = f"torch.serialization.add_safe_globals([{allowed[1]}]); "
+        return f"{allowed[0]}; {allow}{line}" if allowed[0] else f"{allow}{line}"
+    refused = checkpoint.refusals or checkpoint.opcode
+    return f"{line}  # refused as the file is: see above" if refused else line
 
 
 def _name_notes(weights: list[Weights]) -> list[str]:

@@ -95,7 +95,7 @@ def refusal_lines(checkpoint: Checkpoint) -> list[str]:
                 "plain dicts and lists; --fix OUT takes the weights out as they are."
             )
         else:
-            lines.append(_allow([one.name.removeprefix("builtins.") for one in rest]))
+            lines.append(_allow(checkpoint))
     if not refusals and checkpoint.opcode:
         lines.append(
             f"torch.load (weights_only=True) reads pickle protocol 2 alone; this file is protocol "
@@ -143,14 +143,30 @@ def _cure(refusal: Refusal, modules: set[str]) -> str:
     return "an object of a class; save plain numbers, strings, lists and dicts instead"
 
 
-def _allow(names: list[str]) -> str:
-    modules = sorted({name.rpartition(".")[0] for name in names if "." in name and "*" not in name})
-    if "numpy.dtype" in names:
+def allowance(checkpoint: Checkpoint) -> tuple[str, str] | None:
+    """What to import and which names to allow so that torch.load takes the file.
+
+    None if nothing has to be allowed, or if allowing does not help or is not safe.
+    """
+    names = [one.name for one in checkpoint.refusals]
+    modules = {one.pickled for one in find_weights(checkpoint.tree)}
+    unfit = any(dangerous(name) or name in modules or " " in name for name in names)
+    if not names or unfit or checkpoint.kind == "torchscript" or _filled(checkpoint):
+        return None
+    imports = sorted({name.rpartition(".")[0] for name in names} - {"builtins", ""})
+    listed = [name.removeprefix("builtins.") for name in names]
+    if "numpy.dtype" in listed:
         # A dtype is of a class of its own for each type of number.
-        names = [*names, '*{type(numpy.dtype(c)) for c in "?bBhHiIlLqQefdFD"}']
-    listed = ", ".join(names)
-    imports = f"import {', '.join(modules)}; " if modules else ""
+        listed.append('*{type(numpy.dtype(c)) for c in "?bBhHiIlLqQefdFD"}')
+    return (f"import {', '.join(imports)}" if imports else "", ", ".join(listed))
+
+
+def _allow(checkpoint: Checkpoint) -> str:
+    allowed = allowance(checkpoint)
+    if allowed is None:
+        return "Nothing that could be allowed would make torch.load take it safely."
+    imports = f"{allowed[0]}; " if allowed[0] else ""
     return (
         "To load it all the same, if you trust these names: "
-        f"{imports}torch.load(path) inside `with torch.serialization.safe_globals([{listed}]):`"
+        f"{imports}torch.load(path) inside `with torch.serialization.safe_globals([{allowed[1]}]):`"
     )

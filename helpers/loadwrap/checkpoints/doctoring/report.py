@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections import Counter
 
@@ -27,9 +28,6 @@ _LABELS = {
 }
 
 
-_COLUMNS = {"weights", "EMA weights", "other tensors", *_LABELS.values()}
-
-
 def write_report(found: Examination) -> str:
     """Says what the file is, what is in it, what is wrong with it, and whether it fits."""
     checkpoint = found.checkpoint
@@ -43,13 +41,17 @@ def write_report(found: Examination) -> str:
     if found.keys is not None:
         lines += ["", f"Against {found.against}:"]
         picked = chosen(found)
+        opened = False
         for line in key_text(found, str(found.keys)).splitlines():
+            if "load_state_dict(" in line and not opened and "ckpt" in line:
+                # The column of the answer's own labels.
+                label = "open".ljust(len(line) - len(line[2:].partition("  ")[2].lstrip()) - 2)
+                lines.append(f"  {label}{how_to_load(checkpoint)}")
+                opened = True
             lines.append(line)
-            if line.startswith("  load ") or line.startswith("  a part "):
-                lines.append(f"  where    {how_to_load(checkpoint)}")
         if picked is not None and picked.pickled and found.keys.after[0]:
             lines.append(
-                f"  note     the file holds the whole {picked.pickled}, not its weights: loading "
+                f"  note       the file holds the whole {picked.pickled}, not its weights: loading "
                 "it runs its code; --fix takes the weights out without"
             )
     if found.written:
@@ -148,12 +150,10 @@ def _sentence(text: str) -> str:
 
 def wrapped(line: str) -> str:
     """Breaks prose at the width; a line of code stays whole, to be copied."""
-    label = line[2:11].strip()
-    if len(line) <= WIDTH or (line.startswith("  ") and label in ("load", "a part", "where")):
+    if len(line) <= WIDTH or "ckpt = " in line or "load_state_dict(" in line:
         return line
-    indent = 2
-    if line.startswith("  "):
-        indent = 17 if line[16:17] == " " and line[2:17].strip() in _COLUMNS else 11
+    label = re.match(r"  \S+(?: \S+)* {2,}(?=\S)", line)
+    indent = label.end() if label else 2
     return textwrap.fill(
         line, WIDTH, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
     )

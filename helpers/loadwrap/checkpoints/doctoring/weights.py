@@ -136,19 +136,26 @@ def module_tensors(module: Refused) -> dict[str, TensorInfo]:
     return flat
 
 
-def plain_tree(tree: Any, deeper: int = 5) -> Any:
-    """The tree with pickled modules as state dicts and other refused objects as their entries."""
+def for_keys(tree: Any) -> Any:
+    """The tree as explain_keys reads it: a mapping or a list, whatever the file holds."""
     if isinstance(tree, Refused):
-        sharded, flat = as_tensor(tree), module_tensors(tree)
-        if sharded is not None:
-            return sharded
-        return StateDict(flat) if flat else plain_tree(tree.entries or None, deeper)
+        return StateDict(module_tensors(tree)) or _for_keys(tree.entries, 5)
+    return _for_keys(tree, 5) if isinstance(tree, (dict, list, tuple)) else {}
+
+
+def _for_keys(tree: Any, deeper: int) -> Any:
+    """With sharded tensors as tensors, and other refused objects as what was set in them."""
+    if isinstance(tree, Refused):
+        sharded = as_tensor(tree)
+        if sharded is not None or "_modules" in tree.attributes:
+            return sharded or tree
+        return _for_keys(tree.entries or None, deeper)
     if deeper and isinstance(tree, dict):
-        made = StateDict({key: plain_tree(value, deeper - 1) for key, value in tree.items()})
+        made = StateDict({key: _for_keys(value, deeper - 1) for key, value in tree.items()})
         made.attributes = getattr(tree, "attributes", {})
         return made
     if deeper and isinstance(tree, (list, tuple)) and len(tree) <= 16:
-        return [plain_tree(value, deeper - 1) for value in tree]
+        return [_for_keys(value, deeper - 1) for value in tree]
     return tree
 
 
