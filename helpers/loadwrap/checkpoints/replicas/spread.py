@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from torch import nn
@@ -28,7 +29,7 @@ def spread(model: nn.Module, *, group: ProcessGroup | None = None) -> float:
 
     Returns:
         The difference, the same number on all ranks; NaN where a parameter is NaN on some ranks
-        only. 0.0 with one rank.
+        only, and where all of them are sharded. 0.0 with one rank.
 
     Raises:
         ReplicasOutOfSync: On every rank: they do not have the same parameters at all.
@@ -59,6 +60,8 @@ def spread(model: nn.Module, *, group: ProcessGroup | None = None) -> float:
         difference = Difference(part, structure=True)
         of_structure(difference, ranks)
         raise ReplicasOutOfSync(SyncReport(ranks.numbers, [part], True, [difference]), difference)
+    if part.sharded and not part.tensors:
+        return math.nan
     if len({row[2] for row in rows}) == 1:
         return 0.0
     return distance(part.tensors.values(), ranks).largest

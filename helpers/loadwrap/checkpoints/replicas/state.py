@@ -23,7 +23,7 @@ PARAMETERS, OPTIMIZER, BUFFERS, NORMS = (
     "buffers",
     "batch norm's buffers",
 )
-_PACKED = 1 << 14  # words: a tensor below 64 KB is digested together with its neighbours
+_PACKED = 1 << 17  # words: a tensor below 512 KB is digested together with its neighbours
 _PACK = 1 << 21
 
 
