@@ -102,19 +102,31 @@ def _how(want: Any, now: Any, key: str) -> str:
 
 
 def check_order(
-    names: Sequence[str] | None, labels: list[str], pairing: Pairing | None, live: Live | None
+    names: Sequence[str] | None,
+    labels: list[str],
+    sizes: list[int],
+    pairing: Pairing | None,
+    live: Live | None,
 ) -> Finding | None:
     """Without names: a model whose parameters changed places gives moments to the wrong ones."""
     if names or pairing is None or live is None or len(set(labels)) != len(labels):
         return None
-    known = set(labels)
-    in_file = [name for name in pairing.order if name in known]
-    in_model = [name for name in live.parameters if name in known]
-    if len(in_file) != len(labels) or in_file == in_model or labels != in_model:
+    in_file = {name: at for at, name in enumerate(pairing.order)}
+    in_model = {name: at for at, name in enumerate(live.parameters)}
+    if not in_file.keys() >= set(labels) <= in_model.keys():
         return None
-    if in_file == sorted(in_file):
+    if list(in_file) == sorted(in_file):
         return None  # put in order by whoever wrote it: that tells nothing
-    moved = [new for new, old in zip(labels, in_file, strict=True) if new != old]
+    moved, start = [], 0
+    for size in sizes:
+        group = labels[start : start + size]
+        start += size
+        if group != sorted(group, key=in_model.__getitem__):
+            return None  # an order of its own, of which the file tells nothing
+        then = sorted(group, key=in_file.__getitem__)
+        moved += [new for new, old in zip(group, then, strict=True) if new != old]
+    if not moved:
+        return None
     return fault(
         STATE,
         f"the file's weights are in another order than the model's ({some(moved)}): the state "

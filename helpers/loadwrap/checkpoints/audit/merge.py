@@ -47,6 +47,7 @@ from .position import Order, check_coverage
 _OF_LOADING = {
     PREFIX, NESTED, DESTROYED, NOT_LOADED, LAYOUT, STATE, RATE, SCALE, AVERAGE,
 }  # fmt: skip
+_OF_NAMES = {PREFIX, NESTED, DESTROYED, LAYOUT}
 # What is shown when no rank has a fault: the least certain first.
 _DOUBT = (NOT_CHECKED, LOOK, CHANGED, BY_DESIGN, NOT_RECORDED, NOT_GIVEN, IGNORED, OK)
 
@@ -94,7 +95,9 @@ def _merged(
     if len(bad) == len(each):
         return each[0]
     first = each[bad[0]]
-    where = f"{spell([numbers[at] for at in bad])}: {first.words}"
+    # What one rank alone did not load has nothing to do with the names in the file.
+    words = first.words.partition(":")[0] if first.code in _OF_NAMES else first.words
+    where = f"{spell([numbers[at] for at in bad])}: {words}"
     right = f"; {spell([numbers[at] for at in range(len(each)) if at not in bad])} as in the file"
     if check == BUFFERS and 0 not in bad and locals_[0].sends_buffers:
         return Finding(BY_DESIGN, f"{where}; rank 0's are sent at the next training forward")

@@ -98,7 +98,7 @@ def check_optimizer(
     return (
         check_places(states, states_now, ours, labels)
         or check_alignment(states, states_now, names, labels)
-        or check_order(names, labels, pairing, live)
+        or check_order(names, labels, mine, pairing, live)
         or _settled(saved, optimizer, states, names)
     )
 

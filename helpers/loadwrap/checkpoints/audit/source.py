@@ -41,7 +41,11 @@ def check_file(saved: Saved, pairing: Pairing | None, keep: Callable[[str], bool
         return fault(WRITERS, f"{path.name} was written by several: {spelled}")
     damaged = _damaged(saved, pairing, keep)
     if damaged:
-        return fault(STALE, f"{path.name}: {damaged} is not what was saved: the file was damaged")
+        return fault(
+            STALE,
+            f"{path.name}: {damaged} is not what was recorded: damaged on the disk, or saved from "
+            "tensors in which training went on",
+        )
     newer = _newer(path, saved.step, saved.epoch)
     if newer:
         return fault(STALE, f"{path.name} is not the newest: {newer} (a sort by name or time?)")

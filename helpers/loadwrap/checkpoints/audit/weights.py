@@ -176,12 +176,12 @@ def _blame(
     gap = _gap([name for name in bad if name in pairing.saved], wanted, pairing)
     renamed = pairing.renamed & wanted.keys()
     if renamed and renamed <= set(bad):
-        cause, code = _names(pairing, min(renamed))
-        return fault(code, f"{share}: {cause} and were not taken ({gap})")
+        cause, code = _names(pairing, next(name for name in wanted if name in renamed))
+        return fault(code, f"{share}: {cause}, so it was not taken; {gap}")
     # What replace("module.", "") spoils is exactly what is missing.
     spoiled = {name for name in wanted if "module." in name}
     if spoiled and spoiled == set(bad):
-        words = f'the names not taken are those in which replace("module.", "") cuts: {some(bad)}'
+        words = f'just the names that replace("module.", "") cuts were not taken: {some(bad)}'
         return fault(DESTROYED, f"{share}; {words}")
     return fault(NOT_LOADED, f"{share}: {gap}")
 

@@ -210,6 +210,17 @@ def two_parameters_have_changed_places_and_the_file_has_no_names():
     return audit(job, "bare.pt")
 
 
+@dress("F06")
+def two_of_one_shape_have_changed_places_and_the_file_has_no_names():
+    net = language.Lm()
+    net.blocks = nn.ModuleList(Swapped() for _ in range(2))
+    job, saved = language.Job(net=net), read("language.pt")
+    job.compiled.load_state_dict(saved["model"])
+    job.wrap()
+    job.load_rest(saved)
+    return audit(job, "language.pt")
+
+
 @dress("F07")
 def the_schedule_starts_again():
     job, saved = image.Job(), read("image.pt")
