@@ -14,7 +14,7 @@ from .words import plural, some
 MOST = 64 << 20
 HOW = (
     "Load it with torch.distributed.checkpoint.load, or turn it into one file: "
-    "python -m torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER OUT.pt"
+    "python -m torch.distributed.checkpoint.format_utils dcp_to_torch {} OUT.pt"
 )
 
 
@@ -46,7 +46,7 @@ def read_dcp(path: Path, names: list[str]) -> Checkpoint:
     planner = _attribute(metadata, "planner_data")
     found.tree = _nested(flat, planner if isinstance(planner, dict) else {})
     _check_files(path, names, _attribute(metadata, "storage_data"), found)
-    found.notes.append(HOW)
+    found.notes.append(HOW.format(path))
     return found
 
 
