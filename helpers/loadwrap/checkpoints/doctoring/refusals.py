@@ -24,6 +24,7 @@ _DANGEROUS_BUILTINS = {
     "breakpoint", "apply", "map", "filter", "execfile", "delattr", "vars",
 }  # fmt: skip
 
+_ALLOWABLE = 20  # more names than that nobody can vouch for
 _MOST = 200  # refused names that are looked at one by one
 
 # Plain data: what it is, and how to store it so that nothing refuses it.
@@ -148,7 +149,9 @@ def allowance(checkpoint: Checkpoint) -> tuple[str, str] | None:
 
     None if nothing has to be allowed, or if allowing does not help or is not safe.
     """
-    names = [one.name for one in checkpoint.refusals]
+    names = [one.name for one in checkpoint.refusals[: _ALLOWABLE + 1]]
+    if len(names) > _ALLOWABLE:
+        return None
     modules = {one.pickled for one in find_weights(checkpoint.tree)}
     unfit = any(dangerous(name) or name in modules or " " in name for name in names)
     if not names or unfit or checkpoint.kind == "torchscript" or _filled(checkpoint):
@@ -164,7 +167,10 @@ def allowance(checkpoint: Checkpoint) -> tuple[str, str] | None:
 def _allow(checkpoint: Checkpoint) -> str:
     allowed = allowance(checkpoint)
     if allowed is None:
-        return "Nothing that could be allowed would make torch.load take it safely."
+        return (
+            "These are not names to allow one by one. If you trust the file, load it once with "
+            "weights_only=False and save it again as plain numbers, strings, lists and dicts."
+        )
     imports = f"{allowed[0]}; " if allowed[0] else ""
     return (
         "To load it all the same, if you trust these names: "
