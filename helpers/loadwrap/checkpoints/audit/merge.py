@@ -149,7 +149,7 @@ def spread_row(locals_: Sequence[Local], numbers: Sequence[int], distance: float
     Args:
         locals_: One for each rank.
         numbers: The ranks' numbers.
-        distance: How far the parameters lie apart at most, if they differ.
+        distance: How far the parameters lie apart at most, if they differ; NaN is not said.
     """
     if len(locals_) == 1:
         return Finding(OK, "one process: nothing to compare with")
@@ -162,7 +162,7 @@ def spread_row(locals_: Sequence[Local], numbers: Sequence[int], distance: float
         return Finding(OK, f"0 over {count} parameters on {len(numbers)} ranks{more}")
     name, others = found
     ranks = spell([numbers[at] for at in others])
-    by = f" by up to {distance:.3g}" if distance is not None else ""
+    by = f" by up to {distance:.3g}" if distance is not None and distance == distance else ""
     loaded = [not local.findings[TENSORS].bad for local in locals_]
     code = ONE_RANK if not all(loaded) or locals_[0].findings[TENSORS].verdict != OK else DRIFT
     words = f"{ranks} {_differ(others)} from {numbers[0]}, first in {name}{by}"
