@@ -103,7 +103,7 @@ def _weights_line(one: Weights, largest: int) -> str:
         label = "other tensors"
     makers = dict(WRAPPERS, module="AveragedModel") if one.average else WRAPPERS
     wrapped = "".join(f"; all under {name}. (from {makers[name]})" for name in one.wrappers)
-    saved = "in shards" if places == "sharded" else f"saved on {places}"
+    saved = {"": "device not recorded", "sharded": "in shards"}.get(places, f"saved on {places}")
     pickled = f", inside a pickled {one.pickled}" if one.pickled else ""
     return (
         f"  {label:<14} {one.code}: {plural(len(one.tensors), 'tensor')}, "

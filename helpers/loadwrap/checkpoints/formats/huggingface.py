@@ -97,6 +97,7 @@ def read_trainer(path: Path, names: list[str], opened: Open) -> Checkpoint | Non
     _add(found, shard)
     found.locate, found.parts = shard.locate, shard.parts
     found.contents = parts
+    found.nbytes = sum((path / name).stat().st_size for held in parts.values() for name in held)
     for name in names:
         if name.endswith((".pt", ".bin", ".pth", ".safetensors")) and name != weights:
             try:

@@ -110,7 +110,7 @@ def _tensor(name: str, entry: Any) -> tuple[TensorInfo, int, int]:
         stride.append(step)
         step *= size
     return (
-        TensorInfo(shape, dtype, "cpu", name, stop - begin, 0, tuple(reversed(stride))),
+        TensorInfo(shape, dtype, "", name, stop - begin, 0, tuple(reversed(stride))),
         begin,
         stop,
     )

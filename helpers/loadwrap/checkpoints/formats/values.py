@@ -36,7 +36,7 @@ class TensorInfo:
     Attributes:
         shape: Its sizes, in elements.
         dtype: "float32", as torch names it without ``torch.``.
-        device: Where it was when it was saved, such as "cuda:0".
+        device: Where it was when it was saved, such as "cuda:0"; "" if the file does not tell.
         storage: The record that holds its bytes; tensors with one storage share memory.
         nbytes: Size of its elements, in bytes.
         offset: Its first element within the storage, in elements.

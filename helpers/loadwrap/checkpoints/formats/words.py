@@ -29,4 +29,8 @@ def some(names: list[str], most: int = 3) -> str:
 
 def plural(number: int, thing: str) -> str:
     """A count: "1 tensor", "2 tensors"."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+    if number == 1:
+        return f"1 {thing}"
+    if thing.endswith("y"):
+        return f"{number:,} {thing[:-1]}ies"
+    return f"{number:,} {thing}{'es' if thing.endswith('s') else 's'}"
