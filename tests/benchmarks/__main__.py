@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import checkpoints_doctor
+import checkpoints_replicas
 import drawing
 import following
 import latency
@@ -34,6 +36,8 @@ GROUPS: dict[str, Callable[[Plan], list[Row]]] = {
     "drawing": drawing.measure,
     "following": following.measure,
     "lessons": nbval_runs.measure,
+    "checkpoints_doctor": checkpoints_doctor.measure,
+    "checkpoints_replicas": checkpoints_replicas.measure,
 }
 
 

@@ -1,0 +1,1 @@
+"""What ``loadwrap doctor`` does, step by step. Imports no torch until it has to match names."""

@@ -1,0 +1,1 @@
+"""Writes checkpoints that are whole or not there at all, and reads the newest whole one back."""

@@ -1,0 +1,1 @@
+"""Proves that the replicas on all ranks are equal, or says where they differ."""
