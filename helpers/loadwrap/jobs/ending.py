@@ -31,7 +31,8 @@ def leave_if_nothing_is_lost(loaded: frozenset[str]) -> None:
     ):
         return
     threading._shutdown()  # type: ignore[attr-defined]  # joins what is no daemon, as Python does
-    if threading.active_count() > 1 or "concurrent.futures.process" in sys.modules.keys() - loaded:
+    pool = "concurrent.futures.process"  # joins its processes in ways of its own
+    if threading.active_count() > 1 or (pool in sys.modules and pool not in loaded):
         return
     atexit._run_exitfuncs()
     for name in [name for name in reversed(sys.modules) if name not in loaded]:
