@@ -7,9 +7,11 @@ would wait for it until the timeout.
 
 from __future__ import annotations
 
+import ctypes
 import os
+import pickle
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -86,25 +88,30 @@ class Ranks:
         """Returns every rank's object, in the group's order."""
         if self.size == 1:
             return [thing]
-        things: list[Any] = [None] * self.size
-        dist.all_gather_object(things, thing, group=self.group)
-        return things
+        mine = _packed(thing).to(self.device)
+        sizes = [size for (size,) in self.gather_numbers([len(mine)])]
+        padded = torch.zeros(max(sizes), dtype=torch.uint8, device=self.device)
+        padded[: len(mine)] = mine
+        all_of_them = [torch.empty_like(padded) for _ in self.numbers]
+        dist.all_gather(all_of_them, padded, group=self.group)
+        return [_unpacked(one[:size]) for one, size in zip(all_of_them, sizes, strict=True)]
 
     def to_first(self, thing: T) -> list[T]:
         """Returns every rank's object on the first rank, and nothing on the others."""
         if self.size == 1:
             return [thing]
-        things: list[Any] | None = [None] * self.size if self.me == self.first else None
-        dist.gather_object(thing, things, dst=self.first, group=self.group)
-        return things or []
+        things = self.gather(thing)
+        return things if self.me == self.first else []
 
     def from_first(self, thing: T) -> T:
         """Returns the first rank's object on every rank."""
         if self.size == 1:
             return thing
-        things = [thing if self.me == self.first else None]
-        dist.broadcast_object_list(things, src=self.first, group=self.group)
-        return things[0]  # type: ignore[return-value]
+        mine = _packed(thing if self.me == self.first else None).to(self.device)
+        size = self.gather_numbers([len(mine)])[0][0]
+        theirs = mine if self.me == self.first else mine.new_empty(size)
+        dist.broadcast(theirs, src=self.first, group=self.group)
+        return cast(T, _unpacked(theirs))
 
     def agree(self, failure: BaseException | None) -> dict[int, str]:
         """Returns what failed on which ranks, the same on every rank; empty if nothing did."""
@@ -113,6 +120,17 @@ class Ranks:
             return {}
         said = self.gather(describe(failure) if failure is not None else "")
         return {rank: words for rank, words in zip(self.numbers, said, strict=True) if words}
+
+
+# torch's own gathering of objects needs numpy, which torch installs without.
+def _packed(thing: object) -> torch.Tensor:
+    return torch.frombuffer(bytearray(pickle.dumps(thing)), dtype=torch.uint8)
+
+
+def _unpacked(packed: torch.Tensor) -> Any:
+    """Returns what one of this job's own ranks has packed."""
+    here = packed.cpu().contiguous()
+    return pickle.loads(ctypes.string_at(here.data_ptr(), len(here)))
 
 
 def describe(error: BaseException) -> str:

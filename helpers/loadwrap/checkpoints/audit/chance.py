@@ -18,7 +18,7 @@ _NUMBERED = re.compile(r"\d")
 
 def hash_of(state: Tensor) -> str:
     """Returns a short name of a generator's state."""
-    return hashlib.blake2b(state.cpu().contiguous().numpy().tobytes(), digest_size=4).hexdigest()
+    return hashlib.blake2b(bytes(state.cpu().tolist()), digest_size=4).hexdigest()
 
 
 def check_chance(saved: Saved, state: Tensor, rank: int, world: int) -> Finding:
