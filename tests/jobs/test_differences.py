@@ -213,8 +213,8 @@ def test_difference_08_a_bad_value_for_torchrun_leaves_the_host_alone(launch, wa
     launch("print(1)")
     host = client._host.pid
     with pytest.raises(JobFailed) as failed:
-        launch("print(1)", warm=warm, max_restarts="many")
-    assert "--max-restarts" in str(failed.value) and "many" in str(failed.value)
+        launch("print(1)", warm=warm, monitor_interval="often")
+    assert "--monitor-interval" in str(failed.value) and "often" in str(failed.value)
     launch("print(1)")
     assert client._host.pid == host
 
