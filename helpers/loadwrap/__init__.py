@@ -7,10 +7,11 @@ therefore imported at their first use.
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from typing import TYPE_CHECKING, Any
+
+from .lazy import offer
 
 if TYPE_CHECKING:
     from .curves.compare import first_difference, plot_runs
@@ -48,16 +49,7 @@ _HOME = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = offer(__name__, globals(), _HOME)
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -6,14 +6,16 @@ the doctor's readers.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..lazy import offer
 
 if TYPE_CHECKING:
     from .audit.audit import AuditReport, audit_resume
     from .files.load import load_checkpoint
     from .files.save import save_checkpoint
     from .keys.explain import explain_keys
+    from .keys.rename import KeyRenameError
     from .keys.report import KeyReport
     from .replicas.fingerprint import fingerprint
     from .replicas.insync import ReplicasOutOfSync, assert_in_sync
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AuditReport",
+    "KeyRenameError",
     "KeyReport",
     "ReplicasOutOfSync",
     "assert_in_sync",
@@ -34,6 +37,7 @@ __all__ = [
 
 _HOME = {
     "AuditReport": "audit.audit",
+    "KeyRenameError": "keys.rename",
     "KeyReport": "keys.report",
     "ReplicasOutOfSync": "replicas.insync",
     "assert_in_sync": "replicas.insync",
@@ -46,13 +50,4 @@ _HOME = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = offer(__name__, globals(), _HOME)
