@@ -104,7 +104,7 @@ class Scene:
     def kill(self, who):
         """Kills one process; returns the seconds after which the job was gone, else None."""
         victim = self.pid(who)
-        # Where torchrun itself lives on, it decides when to end: on a busy machine it takes its time.
+        # Where torchrun itself lives on, it decides when to end: seconds, on a busy machine.
         within = WITHIN if self.warm or who not in ("0", "1") else 10 * WITHIN
         self.note()
         with contextlib.suppress(ProcessLookupError):
