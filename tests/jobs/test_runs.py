@@ -94,9 +94,8 @@ def test_the_command_does_the_same_in_a_terminal(write, tmp_path):
     )
     run = torchrun("script.py", "--x", "a b", nproc_per_node=2, env={"A": "1 2"}, live=False).wait()
     path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
-    done = subprocess.run(
-        run.command, shell=True, capture_output=True, text=True, env={**os.environ, "PATH": path}
-    )
+    environment = {**os.environ, "PATH": path, "TMPDIR": str(tmp_path)}  # torchrun leaves a folder
+    done = subprocess.run(run.command, shell=True, capture_output=True, text=True, env=environment)
     assert done.returncode == 0
     assert done.stdout == run.stdout(0) + run.stdout(1)
 
