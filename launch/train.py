@@ -66,7 +66,8 @@ def choose_device() -> tuple[str, torch.device]:
         return "gloo", torch.device("cpu")
     device = torch.device("cuda", local_rank % gpus)
     torch.cuda.set_device(device)
-    return ("nccl" if gpus >= ranks else "gloo"), device  # nccl refuses two ranks on one GPU
+    # nccl refuses two ranks on one GPU
+    return ("nccl" if gpus >= ranks else "gloo"), device
 
 
 def digits(train: bool) -> TensorDataset:

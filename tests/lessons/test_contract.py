@@ -32,6 +32,11 @@ def exercises(notebook) -> list:
     ]
 
 
+def folded(cell) -> bool:
+    """Return whether JupyterLab hides the cell's outputs until it is run."""
+    return cell.metadata.get("jupyter", {}).get("outputs_hidden", False)
+
+
 def prose(cell) -> str:
     return re.sub(r"```.*?```|\$\$.*?\$\$|<[^>]+>|\]\([^)]*\)", " ", cell.source, flags=re.S)
 
@@ -83,6 +88,8 @@ def test_its_size_is_bounded(path: Path) -> None:
             assert len(prose(cell).split()) <= 120, cell.id
         else:
             assert not any(line.rstrip().endswith(";") for line in code_lines(cell)), cell.id
+            # As notebooks/.ruff.toml; ruff does not look into a cell that begins with %%torchrun.
+            assert all(len(line) <= 75 for line in cell.source.splitlines()), cell.id
 
 
 @EVERY
@@ -149,13 +156,23 @@ def test_every_exercise_has_a_hint_a_stub_and_a_check(path: Path) -> None:
 
 
 @EACH_LESSON
+def test_no_output_answers_before_its_cell_has_run(path: Path) -> None:
+    notebook = read(path)
+    assert any("folded until you run" in cell.source for cell in notebook.cells[:3])
+    for cell in code_cells(notebook):
+        if cell.outputs and "version(" not in cell.source:
+            assert folded(cell), f"{cell.id}: fold it (View, Collapse All Outputs) and save"
+
+
+@EACH_LESSON
 def test_the_solution_differs_in_the_tagged_cells_only(path: Path) -> None:
     lesson, solution = read(path), read(path.parent / "solutions" / path.name)
     assert [cell.id for cell in lesson.cells] == [cell.id for cell in solution.cells]
     assert lesson.metadata == solution.metadata
     different = 0
     for ours, theirs in zip(lesson.cells, solution.cells, strict=True):
-        assert ours.metadata == theirs.metadata
+        assert tags(ours) == tags(theirs)
+        assert not folded(theirs), f"{theirs.id}: a solution shows what it prints"
         if "exercise" in tags(ours):
             different += ours.source != theirs.source
         else:

@@ -42,9 +42,10 @@ def test_it_runs_in_the_notebooks_folder_and_saves_one_form(tmp_path: Path) -> N
         "handle.update('last')"
     )
     environment = "import os\nprint(os.environ.get('PYTHONUNBUFFERED'))"
+    kept = {"tags": ["kept"], "jupyter": {"outputs_hidden": True}}
     path = save(
         tmp_path / "lesson.ipynb",
-        new_code_cell(script, metadata={"ExecuteTime": {"x": 1}, "tags": ["kept"]}),
+        new_code_cell(script, metadata={"ExecuteTime": {"x": 1}, **kept}),
         new_code_cell(figure),
         new_code_cell(environment),
         new_code_cell("1 / 0", metadata={"tags": ["raises-exception"]}),
@@ -64,7 +65,7 @@ def test_it_runs_in_the_notebooks_folder_and_saves_one_form(tmp_path: Path) -> N
     assert [o.data["text/plain"] for o in second.outputs] == ["'last'"]
     assert third.outputs[0].text == "None\n"
     assert fourth.outputs[0].ename == "ZeroDivisionError"
-    assert first.metadata == {"tags": ["kept"]}
+    assert first.metadata == kept
     assert notebook.metadata["lesson"] == {"minutes": 20}
     assert "widgets" not in notebook.metadata
     assert "version" not in notebook.metadata["language_info"]
