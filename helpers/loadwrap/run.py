@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import views
-from .jobs import client, cold, failures, options, processes, runfolder
-from .jobs.errors import JobFailed, JobStalled, JobStopped, LaunchError
+from .jobs import client, options, processes, runfolder
+from .jobs.errors import LaunchError
 from .jobs.job import Job
-from .jobs.stalls import Watch
+from .jobs.started import StartedJob
 from .reading import Reader
 
 if TYPE_CHECKING:
@@ -82,10 +82,17 @@ def torchrun(
     run = Run(directory, reader)
     run._shown = views.Shown(metric, resumed_at, predicted)
     try:
-        run._begin(launch, warm, stall_timeout)
+        run._started = StartedJob(
+            launch,
+            directory,
+            warm=warm,
+            stall_timeout=stall_timeout,
+            pattern=pattern,
+        )
+        run._started.begin()
         return run.follow() if live else run
     except KeyboardInterrupt:
-        if run._job:  # stop was pressed before anybody attended the job
+        if run._started:  # stop was pressed before anybody attended the job
             run.stop()
         raise
 
@@ -103,13 +110,9 @@ class Run:
         """Use ``torchrun(...)`` or ``Run.open(...)``."""
         self.directory = directory
         self._reader = reader.at(directory)
-        self._record: dict[str, Any] = {}
-        self._job: Job | None = None
-        self._watch: Watch | None = None
-        self._stall_timeout: float | None = None
-        self._error: JobFailed | JobStalled | JobStopped | None = None
+        self._started: StartedJob | None = None
+        self._found: dict[str, Any] = {}  # the record of a run that was started elsewhere
         self._shown = views.Shown()
-        self._started = time.monotonic()
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], pattern: str | None = None) -> Run:
@@ -133,37 +136,20 @@ class Run:
         record = runfolder.read(place) if place.is_dir() else {}
         pattern = pattern if pattern is not None else record.get("pattern")
         run = cls(place.resolve(), Reader(pattern))
-        run._record = record
-        if place.is_dir() and not run._record and not (place / "metrics").is_dir() and not pattern:
+        run._found = record
+        if place.is_dir() and not record and not (place / "metrics").is_dir() and not pattern:
             raise LaunchError(
                 f"{path} is not a run folder: it holds neither run.json nor metrics/."
             )
         return run
 
-    def _begin(self, launch: options.Launch, warm: bool, stall_timeout: float | None) -> None:
-        forked = warm and launch.forkable and client.possible()
-        self._record = {
-            "command": launch.command,
-            "argv": launch.argv(),
-            "cwd": os.getcwd(),
-            "nproc_per_node": str(launch.options["nproc_per_node"]),
-            "warm": forked,
-            "pattern": self._reader.pattern,
-            "started": time.time(),
-            "kernel": os.getpid(),
-            "out_of_memory_kills": processes.out_of_memory_kills(),
-        }
-        runfolder.write(self.directory, self._record)
-        self._stall_timeout = stall_timeout
-        try:
-            if forked:
-                host = client.host_for(launch.environment)
-                self._job = host.start(launch, self.directory)
-            else:
-                self._job = cold.start(launch, self.directory)
-        except OSError as error:
-            raise LaunchError(f"torchrun could not be started: {error}.") from None
-        self._watch = Watch(self.directory, self._job)
+    @property
+    def _job(self) -> Job | None:
+        return self._started.job if self._started else None
+
+    @property
+    def _record(self) -> dict[str, Any]:
+        return self._started.record if self._started else self._found
 
     @property
     def command(self) -> str:
@@ -173,8 +159,8 @@ class Run:
     @property
     def state(self) -> str:
         """``running``, ``finished``, ``failed``, ``stopped``; ``unknown`` if its kernel is gone."""
-        if self._job and "state" not in self._record and self._job.ended:
-            self._settle()
+        if self._started and self._job and self._job.ended:
+            self._started.settle()
         if "state" in self._record:
             return str(self._record["state"])
         if self._job:
@@ -185,7 +171,7 @@ class Run:
             return "unknown"
         fresh = runfolder.read(self.directory)
         if "state" in fresh:
-            self._record = fresh
+            self._found = fresh
             return str(fresh["state"])
         return "running" if processes.alive(int(self._record.get("kernel", 0))) else "unknown"
 
@@ -268,18 +254,10 @@ class Run:
 
     def stop(self) -> Run:
         """Stops the job: SIGINT, which a script can handle, then harder; gone within 2 s."""
-        if self._job is None:
-            if self.state == "running":
-                raise LaunchError("This run was started elsewhere; stop it there.")
-            return self
-        if not self._job.ended:
-            self._job.stop()
-            try:
-                self._job.wait(5)
-            except KeyboardInterrupt:
-                self._job.stop()
-                self._job.wait(5)
-        self._settle()
+        if self._started:
+            self._started.stop()
+        elif self.state == "running":
+            raise LaunchError("This run was started elsewhere; stop it there.")
         return self
 
     def _attend(self, make_view: Callable[[], views.View]) -> Run:
@@ -289,16 +267,16 @@ class Run:
             view.begin()
             self._loop(view)
         except KeyboardInterrupt:
-            if self._job is None:  # only the following stops
+            if self._started is None:  # only the following stops
                 view.end(self._reader, self)
                 return self
             self.stop()
-        if self._job:
-            self._settle()
+        if self._started:
+            self._started.settle()
         self._reader.finish()
         view.end(self._reader, self)
-        if self._error:
-            raise self._error
+        if self._started and self._started.error:
+            raise self._started.error
         return self
 
     def _loop(self, view: views.View) -> None:
@@ -313,53 +291,12 @@ class Run:
             if self._job is None and time.monotonic() - last_new > _QUIET_END:
                 view.say(f"No new record for {_QUIET_END:.0f} s; run.follow() follows on.")
                 return
-            self._look_for_life(view)
+            if self._started:
+                self._started.look_for_life(view.say)
 
     def _elsewhere(self) -> bool:
         time.sleep(_LOOK_EVERY)
         return self.state not in ("running", "unknown")
-
-    def _look_for_life(self, view: views.View) -> None:
-        watch = self._watch
-        if watch is None or self._job is None:
-            return
-        if watch.look():
-            view.say(f"No sign of life for a minute: {watch.report()}.")
-        if self._stall_timeout and watch.silent_for >= self._stall_timeout and self._job.ready:
-            report = watch.report()
-            self._error = JobStalled(
-                f"No rank logged or printed anything for {self._stall_timeout:g} s; the job was "
-                "stopped. Where they stood:",
-                report=report,
-                directory=self.directory,
-            )
-            self.stop()
-
-    def _settle(self) -> None:
-        """Writes down, once, how the job ended."""
-        if "state" in self._record or self._job is None:
-            return
-        job, state = self._job, "finished"
-        if self._error is None and job.stopping:
-            self._error, state = (
-                JobStopped(
-                    "The job was stopped; none of its processes is left. "
-                    f"What it wrote: Run.open({os.path.relpath(self.directory)!r})."
-                ),
-                "stopped",
-            )
-        elif self._error is None and job.code != 0:
-            nproc = self._record["nproc_per_node"]
-            self._error = failures.failure(
-                self.directory,
-                job,
-                int(nproc) if nproc.isdigit() else None,
-                self._record["out_of_memory_kills"],
-            )
-        if isinstance(self._error, JobFailed | JobStalled):
-            state = "failed"
-        self._record.update(state=state, code=job.code, seconds=time.monotonic() - self._started)
-        runfolder.write(self.directory, self._record)
 
     def __repr__(self) -> str:
         words = self._record.get("argv", [])

@@ -223,4 +223,12 @@ class NotebookPage:
         before = self.path.stat().st_mtime_ns
         self.page.keyboard.press("Control+s")
         assert wait_for(lambda: self.path.stat().st_mtime_ns != before, 20), "it was not saved"
-        return wait_for(lambda: nbformat.read(self.path, as_version=4), 5)
+        return wait_for(lambda: _whole(self.path), 5)
+
+
+def _whole(path: Path) -> nbformat.NotebookNode | None:
+    """Returns the notebook, or None while JupyterLab is still writing it."""
+    try:
+        return nbformat.read(path, as_version=4)
+    except (ValueError, nbformat.reader.NotJSONError):
+        return None

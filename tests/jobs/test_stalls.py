@@ -44,11 +44,11 @@ def test_the_report_names_every_ranks_line(warm, imports, write, tmp_path):
     run = torchrun(write(text), nproc_per_node=2, live=False, warm=warm)
     waits(run, tmp_path)
     try:
-        assert run._watch.report() == (
+        assert run._started.watch.report() == (
             "rank 0 in barrier at script.py:7, rank 1 in <module> at script.py:14"
         )
         # It can be asked again, and nobody was harmed.
-        assert run._watch.report().startswith("rank 0 in barrier at script.py:7, ")
+        assert run._started.watch.report().startswith("rank 0 in barrier at script.py:7, ")
         assert run.state == "running"
     finally:
         run.stop()
@@ -173,7 +173,7 @@ def test_a_script_with_signal_handlers_of_its_own_is_unharmed(launch, warm, writ
         time.sleep(0.01)
     pid = int(Path("pid0").read_text())
     assert run._job.ranks == {0: pid}
-    assert run._watch.report().startswith("rank 0 ")
+    assert run._started.watch.report().startswith("rank 0 ")
     psutil.Process(pid).send_signal(signal.SIGUSR1)
     psutil.Process(pid).send_signal(signal.SIGUSR2)
     run.wait()

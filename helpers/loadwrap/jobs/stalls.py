@@ -16,6 +16,7 @@ _CPU_SHARE = 0.02  # of one core: ranks blocked in gloo still use about 0.3 %
 _LOOK_EVERY = 1.0  # seconds
 _CPU_WINDOW = 5.0  # seconds; CPU time is counted in ticks of 10 ms
 _ANSWER_WITHIN = 1.5  # seconds for the ranks to dump their stacks
+_ANSWERED_AFTER = 0.1  # seconds without another line: frames are written one by one
 
 
 class Watch:
@@ -79,14 +80,23 @@ class Watch:
         pids = _pids(self._job)
         starts = {rank: stacks.ask(self._run, rank, pid) for rank, pid in pids.items()}
         end = time.monotonic() + _ANSWER_WITHIN
-        told: dict[int, str] = {}
+        told = {
+            rank: "cannot be asked (it never imported loadwrap)"
+            for rank, start in starts.items()
+            if start is None
+        }
+        heard: dict[int, tuple[int, float]] = {}  # size of an answer, and since when it has it
         while time.monotonic() < end and len(told) < len(starts):
-            for rank, start in starts.items():
-                if start is None:
-                    told[rank] = "cannot be asked (it never imported loadwrap)"
-                elif rank not in told and (where := stacks.read(self._run, rank, start)):
-                    told[rank] = where
             time.sleep(0.02)
+            for rank, start in starts.items():
+                if start is None or rank in told:
+                    continue
+                size, now = _size(folder.stack_file(self._run, rank)), time.monotonic()
+                if heard.get(rank, (0, 0))[0] != size:
+                    heard[rank] = size, now
+                elif now - heard[rank][1] > _ANSWERED_AFTER:
+                    if where := stacks.read(self._run, rank, start):
+                        told[rank] = where
         lines = [f"rank {rank} {told.get(rank, 'did not answer')}" for rank in sorted(pids)]
         return ", ".join(lines) or "no rank is running"
 
