@@ -136,13 +136,37 @@ def test_an_existing_file_is_kept_unless_told(
     assert torch.load(out)
 
 
-def test_the_file_itself_can_be_replaced(tmp_path: Path) -> None:
-    path = layouts.imagenet(tmp_path)
-    before = torch.load(path)["state_dict"]
-    arguments = [str(path), "--like", good(tmp_path), "--fix", str(path), "--force"]
-    assert main(arguments) == 0
-    after = torch.load(path)
-    assert all(torch.equal(after[k.removeprefix("module.")], v) for k, v in before.items())
+@pytest.mark.parametrize("link", ["itself", "symlink", "hard link", "--like"])
+def test_a_file_that_is_read_is_never_replaced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], link: str
+) -> None:
+    path, target = layouts.everything(tmp_path), good(tmp_path)
+    out = tmp_path / "out.pt"
+    if link == "symlink":
+        out.symlink_to(path)
+    elif link == "hard link":
+        os.link(path, out)
+    else:
+        out = Path(target) if link == "--like" else path
+    before = out.read_bytes()
+    arguments = [str(path), "--like", target, "--fix", str(out), "--force"]
+    assert main(arguments) == 2
+    said = capsys.readouterr()
+    assert "name another file for OUT" in said.err
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert out.read_bytes() == before
+
+
+def test_a_file_of_a_folder_that_is_read_is_never_replaced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = layouts.shards(tmp_path)
+    shard = min(place.glob("*.safetensors"))
+    before = shard.read_bytes()
+    arguments = [str(place), "--like", good(tmp_path), "--fix", str(shard), "--force"]
+    assert main(arguments) == 2
+    assert "name another file for OUT" in capsys.readouterr().err
+    assert shard.read_bytes() == before
 
 
 def test_a_write_that_fails_leaves_nothing(tmp_path: Path) -> None:

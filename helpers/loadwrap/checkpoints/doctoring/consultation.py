@@ -18,6 +18,10 @@ def consult(options: argparse.Namespace) -> int:
             return _consult_log(options)
         from .examination import examine_file, write_fix
 
+        if options.fix is not None:
+            from .fix import keep_sources
+
+            keep_sources(options.fix, filter(None, (options.file, options.like)))
         found = examine_file(
             options.file, options.model, options.like, options.deep, options.timeout
         )

@@ -179,11 +179,16 @@ def chosen(found: Examination) -> Weights | None:
 
 
 def write_fix(found: Examination, out: str, force: bool, subset: bool = False) -> None:
-    """Writes the renamed weights to ``out`` if a rename makes them fit, or says why not."""
+    """Writes the renamed weights to ``out`` if a rename makes them fit, or says why not.
+
+    Raises:
+        CheckpointError: ``out`` is one of the checkpoint's own files.
+    """
     from ..keys.rename import KeyRenameError
-    from .fix import read_weights, write_weights
+    from .fix import keep_sources, read_weights, write_weights
     from .weights import at
 
+    keep_sources(out, found.checkpoint.files)
     weights = chosen(found)
     assert found.keys is not None
     if weights is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +92,24 @@ def read_weights(
                 kept[key] = {k: v for k, v in entry.items() if isinstance(v, (int, str, bool))}
         weights._metadata = OrderedDict(kept)
     return weights
+
+
+def keep_sources(out: str, sources: Iterable[str | Path]) -> None:
+    """Raises CheckpointError if ``out`` is one of the files that are read, under any name.
+
+    What is written holds weights alone: an optimizer and a step beside them would be lost.
+    """
+    for source in sources:
+        try:
+            same = os.path.samefile(out, source)
+        except (OSError, ValueError):
+            continue  # one of the two does not exist
+        if same:
+            raise CheckpointError(
+                f"{out} is {source} itself, of which --fix would keep the weights alone: name "
+                "another file for OUT.",
+                "same file",
+            )
 
 
 def write_weights(weights: Mapping[str, Any], out: Path, force: bool = False) -> int:
