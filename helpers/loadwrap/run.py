@@ -76,6 +76,11 @@ def torchrun(
         raise LaunchError(f"stall_timeout={stall_timeout} must be a number of seconds above 0.")
     if "RANK" in os.environ:
         raise LaunchError("This is a rank of a job already; start jobs from outside of it.")
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        told = "The working folder has been deleted: os.chdir to one that exists."
+        raise LaunchError(told) from None
     launch = options.check(script, arguments, torchrun_options, env, warm and client.possible())
     reader = Reader(pattern)  # a pattern that cannot be used is told before anything starts
     directory = runfolder.make(runs, launch.script)
@@ -275,6 +280,8 @@ class Run:
             self._started.settle()
         self._reader.finish()
         view.end(self._reader, self)
+        if not self.directory.exists():
+            view.say(f"The run folder {self.directory.name} was deleted while the job ran.")
         if self._started and self._started.error:
             raise self._started.error
         return self

@@ -8,6 +8,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .jobs.tracebacks import shortened
+
 if TYPE_CHECKING:
     from .reading import Reader
     from .run import Run
@@ -141,7 +143,7 @@ def print_outputs(reader: Reader) -> None:
     for rank in reader.ranks():
         lines = reader.output(rank, "stdout").splitlines()
         for line in lines[-_MOST_LINES:]:
-            print(f"[rank {rank}] {line}")
+            print(f"[rank {rank}] {shortened(line)}")
         if len(lines) > _MOST_LINES:
             print(
                 f"[rank {rank}] … the last {_MOST_LINES} of {len(lines)} lines: run.stdout({rank})"

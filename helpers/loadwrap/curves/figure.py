@@ -145,7 +145,8 @@ class LiveFigure:
         """Returns one line of text that says what the figure shows, without measured values."""
         series = curves.series(self.metric)
         if not series:
-            return f"{self.metric}: no record."
+            logged = f" (logged: {', '.join(curves.metrics)})" if curves.metrics else ""
+            return f"{self.metric}: no record{logged}."
         columns = [one.columns() for one in series.values()]
         first = min(c.first_step for c in columns if c.first_step is not None)
         last = max(c.last_step for c in columns if c.last_step is not None)

@@ -7,12 +7,15 @@ import os
 import select
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 from .. import folder
 from . import bootstrap, processes
 from .job import Job
 from .options import Launch, torchrun_command
+
+_UP_WITHIN = 2.0  # seconds for the supervisor to start
 
 
 class ColdJob(Job):
@@ -59,6 +62,9 @@ class ColdJob(Job):
     def stop(self) -> None:
         """Passes the stop to the supervisor; see ``Job.stop``."""
         self.stopping = True
+        end = time.monotonic() + _UP_WITHIN
+        while self.agent is None and self.code is None and time.monotonic() < end:
+            self.pump(0.05)  # until it has its handler, the signal would only break it
         if self._supervisor.poll() is None:
             self._supervisor.send_signal(signal.SIGINT)
 

@@ -50,7 +50,7 @@ class _End:
             return 3, self.time_ns  # torchrun ended it because another had failed
         if _PEER.search(last_line(self.traceback)):
             return 2, self.time_ns
-        if self.code == -signal.SIGKILL and self.time_ns == _NEVER:
+        if self.code == -signal.SIGKILL and self.time_ns >= _NEVER - 1:
             return 1, 0  # killed by Linux, or by torchrun at last: a raised error goes before it
         return 0, self.time_ns
 
@@ -129,11 +129,14 @@ def _ends(run: Path, job: Job) -> list[_End]:
         report = (run / folder.AGENT_LOG).read_text(errors="replace")
     except OSError:
         report = ""
+    # Of ranks that left no moment, the one that torchrun's own look found first goes first.
+    first_found = report.rfind("Root Cause")
     ends = {}
     for match in _REPORT.finditer(report):
         text, moment = _printed(run, int(match["local"]))
         rank, trace = int(match["rank"]), last_traceback(text)
-        moment = moment if trace else _NEVER
+        if not trace:
+            moment = _NEVER - (match.start() > first_found >= 0)
         ends[rank] = _End(rank, int(match["code"]), moment, trace, last_words(text))
     return list(ends.values())
 
@@ -141,7 +144,7 @@ def _ends(run: Path, job: Job) -> list[_End]:
 def _seen(run: Path, end: RankEnd, record: dict[str, Any], ranks_here: int) -> _End:
     """Puts together what the host saw of a rank's end and what the rank left."""
     text, _ = _printed(run, end.rank % ranks_here)
-    trace = str(record.get("traceback", "")) or last_traceback(text)
+    trace = last_traceback(str(record.get("traceback", ""))) or last_traceback(text)
     moment = int(record.get("time_ns", end.time_ns))
     return _End(end.rank, end.code, moment, trace, last_words(text))
 

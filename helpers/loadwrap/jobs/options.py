@@ -182,8 +182,12 @@ def _check_script(script: object, options: Mapping[str, object]) -> str:
     if not isinstance(script, str | os.PathLike) or not os.fspath(script):
         raise LaunchError(f"The script must be a path, not {script!r}.")
     path = os.fspath(script)
+    if not options.get("no_python") and str(path).startswith("-"):
+        raise LaunchError(f"{path} reads as an option: write ./{path}, or give it another name.")
     if options.get("module") or options.get("no_python"):
         return str(path)
+    if os.path.islink(path) and not os.path.exists(path):
+        raise LaunchError(f"{path} is a link that leads nowhere.")
     if not os.path.exists(path):
         folder = os.path.dirname(os.path.abspath(path))
         near = difflib.get_close_matches(
@@ -193,6 +197,8 @@ def _check_script(script: object, options: Mapping[str, object]) -> str:
         raise LaunchError(f"There is no script {path}{hint}, looked for in {os.getcwd()}.")
     if os.path.isdir(path):
         raise LaunchError(f"{path} is a folder, not a script.")
+    if not os.path.isfile(path):  # a pipe or a device: each rank would wait for it
+        raise LaunchError(f"{path} is not an ordinary file: save the script in one.")
     _check_syntax(str(path))
     return str(path)
 
@@ -207,6 +213,11 @@ def _check_syntax(path: str) -> None:
         raise LaunchError(
             f"{path} has a syntax error in line {error.lineno}: {error.msg}"
             + (f", at `{line}`." if line else ".")
+            + (
+                " Magics of the notebook do not work in a script."
+                if line.startswith(("%", "!"))
+                else ""
+            )
         ) from None
     except ValueError as error:  # a null byte, as Python 3.11.3 and older tell it
         raise LaunchError(f"{path} is not a Python script: {error}.") from None

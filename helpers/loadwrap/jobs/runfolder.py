@@ -25,6 +25,8 @@ def make(runs: str | os.PathLike[str], script: str) -> Path:
     Raises:
         LaunchError: The disk is full or cannot be written to.
     """
+    if not os.fspath(runs) or "\0" in str(runs):
+        raise LaunchError(f"runs={runs!r} is no name of a folder.")
     stem = re.sub(r"\W+", "-", Path(script).stem).strip("-")[:40] or "job"
     name = f"{time.strftime('%Y%m%d-%H%M%S')}-{stem}-{secrets.token_hex(2)}"
     path = Path(os.path.abspath(os.path.join(runs, name)))

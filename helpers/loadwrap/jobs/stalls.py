@@ -92,7 +92,7 @@ class Watch:
                 if start is None or rank in told:
                     continue
                 size, now = _size(folder.stack_file(self._run, rank)), time.monotonic()
-                if heard.get(rank, (0, 0))[0] != size:
+                if rank not in heard or heard[rank][0] != size:
                     heard[rank] = size, now
                 elif now - heard[rank][1] > _ANSWERED_AFTER:
                     if where := stacks.read(self._run, rank, start):

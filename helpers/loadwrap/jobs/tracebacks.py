@@ -18,6 +18,16 @@ _CPP_LOG = re.compile(r"^(?:\[rank\d+\]:)?\[[WIEF]\d{4} .*\n?", re.MULTILINE)
 _FRAME = re.compile(r'  File "(?P<file>.*)", line \d+, in ')
 
 
+def shortened(line: str, most: int = 2000) -> str:
+    """Returns a line, or its beginning where it is too long for a notebook to show.
+
+    Example:
+        >>> shortened("x" * 50, most=10)
+        'xxxxxxxxxx … (50 characters)'
+    """
+    return line if len(line) <= most else f"{line[:most]} … ({len(line):,} characters)"
+
+
 def last_traceback(text: str) -> str:
     """Returns the last traceback in a rank's output, chained ones with it; else "".
 
@@ -27,6 +37,7 @@ def last_traceback(text: str) -> str:
         ['Traceback (most recent call last):', "KeyError: 'x'"]
     """
     text = _CPP_LOG.sub("", _PREFIX.sub("", text))
+    text = "\n".join(map(shortened, text.split("\n")))
     start = text.rfind(_START)
     if start < 0:
         return ""
