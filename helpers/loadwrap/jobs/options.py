@@ -210,14 +210,11 @@ def _check_syntax(path: str) -> None:
         if error.lineno is None:  # a null byte
             raise LaunchError(f"{path} is not a Python script: {error.msg}.") from None
         line = (error.text or "").strip()
+        magic = line.startswith(("%", "!"))
         raise LaunchError(
             f"{path} has a syntax error in line {error.lineno}: {error.msg}"
             + (f", at `{line}`." if line else ".")
-            + (
-                " Magics of the notebook do not work in a script."
-                if line.startswith(("%", "!"))
-                else ""
-            )
+            + " Magics of the notebook do not work in a script." * magic
         ) from None
     except ValueError as error:  # a null byte, as Python 3.11.3 and older tell it
         raise LaunchError(f"{path} is not a Python script: {error}.") from None
