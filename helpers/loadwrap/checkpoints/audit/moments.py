@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 from torch.optim import Optimizer
 
+from ..files.kinds import other_kind
 from ..keys.segments import without_wrappers
 from .alignment import check_alignment, check_order, check_places, differs, scalar
 from .findings import (
@@ -71,6 +72,8 @@ def check_optimizer(
         return fault(DRIFT, astray)
     if saved is None:
         return Finding(NOT_RECORDED, "the file holds no optimizer state: it starts from nothing")
+    if wrong := other_kind(saved, optimizer):
+        return fault(STATE, wrong)
     if _is_zero(optimizer):
         return _check_zero(saved, optimizer)
     if any(is_sharded(parameter) for parameter in ours):

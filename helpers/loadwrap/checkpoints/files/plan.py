@@ -13,6 +13,7 @@ from ..unwrap import unwrap
 from .choose import Choice
 from .errors import CheckpointError
 from .foreign import epoch_of, part_of, rest_of, step_of
+from .kinds import other_kind
 from .names import live_state, on_meta, optimizer_names, other_shapes, other_types
 from .parts import PARTS
 
@@ -118,6 +119,8 @@ def _optimizer(
     groups = state.get("param_groups") if isinstance(state, Mapping) else None
     if not isinstance(groups, list):
         raise CheckpointError("the file's optimizer state has no param_groups", "optimizer")
+    if wrong := other_kind(state, optimizer):
+        raise CheckpointError(wrong, "optimizer")
     live = [len(group["params"]) for group in optimizer.param_groups]
     saved = [len(group["params"]) for group in groups]
     if live != saved:
