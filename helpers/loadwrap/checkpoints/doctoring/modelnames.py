@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ..formats.values import CheckpointError, TensorInfo, count
+from .ending import MARK, end_all
 
 SOURCE = Path(__file__).with_name("modelside.py")
+PATIENCE = 3.0  # seconds of silence
 
 
 @dataclass
@@ -45,35 +50,9 @@ def build_names(spec: str, timeout: float = 120) -> ModelNames:
             f"--model {spec} is not of the form MODULE:CALLABLE, such as train:Net or net.py:Net."
         )
     with tempfile.TemporaryDirectory() as folder:
-        answer = Path(folder) / "answer.json"
-        command = [sys.executable, "-c", SOURCE.read_text(encoding="utf-8"), spec, str(answer)]
-        quiet = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-        # In a process group of its own nothing of it is left behind after the time is up.
-        child = subprocess.Popen(
-            command,
-            env=quiet,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-        try:
-            errors = _wait(child, timeout, spec)
-        except subprocess.TimeoutExpired:
-            raise CheckpointError(
-                f"--model {spec} was not built within {timeout:.0f} s; does its module train when "
-                "it is imported? (--timeout SECONDS allows more.)"
-            ) from None
-        finally:
-            _end(child)
-        try:
-            told = json.loads(answer.read_text())
-        except (OSError, ValueError):
-            last = errors.decode("utf-8", "replace").strip().splitlines()[-1:] or ["nothing"]
-            raise CheckpointError(
-                f"--model {spec}: the process that builds it ended with code {child.returncode} "
-                f"and said {last[0][:200]!r}."
-            ) from None
+        told, code, said = _ask(spec, Path(folder), timeout)
+    if told is None:
+        raise CheckpointError(_ended(spec, code, said))
     if "error" in told:
         raise CheckpointError(_why(spec, told))
     tensors: dict[str, TensorInfo | None] = {}
@@ -88,24 +67,69 @@ def build_names(spec: str, timeout: float = 120) -> ModelNames:
     return ModelNames(told["class"], tensors, note)
 
 
-def _wait(child: subprocess.Popen[bytes], timeout: float, spec: str) -> bytes:
-    """What the child said on stderr, once it has ended; says so itself if that takes long."""
-    patience = min(3.0, timeout)
+def _ask(spec: str, folder: Path, timeout: float) -> tuple[Any, int, str]:
+    """The child's answer (None if it gave none), its exit code, and the last line it said.
+
+    Answer and errors go through files, so that nothing which the child has started, and which
+    outlives it, is waited for. All of that is ended.
+    """
+    answer, errors = folder / "answer.json", folder / "errors.txt"
+    command = [sys.executable, "-c", SOURCE.read_text(encoding="utf-8"), spec, str(answer)]
+    mark = f"loadwrap-{secrets.token_hex(16)}"
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", MARK: mark}
+    with errors.open("wb") as said:
+        child = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+            start_new_session=True,
+        )
     try:
-        return child.communicate(timeout=patience)[1]
+        _wait(child, answer, timeout, spec)
     except subprocess.TimeoutExpired:
-        if timeout > patience and sys.stderr.isatty():
-            print(f"building {spec} …", file=sys.stderr)
-    return child.communicate(timeout=max(timeout - patience, 0.001))[1]
+        raise CheckpointError(
+            f"--model {spec} was not built within {timeout:.0f} s; does its module train when "
+            "it is imported? (--timeout SECONDS allows more.)"
+        ) from None
+    finally:
+        end_all(child, mark)
+    try:
+        told = json.loads(answer.read_text())
+    except (OSError, ValueError):
+        told = None
+    with errors.open("rb") as file:
+        file.seek(max(0, errors.stat().st_size - 10_000))
+        lines = file.read().decode("utf-8", "replace").strip().splitlines()
+    return told, child.returncode, lines[-1] if lines else ""
 
 
-def _end(child: subprocess.Popen[bytes]) -> None:
-    if child.poll() is None:
+def _wait(child: subprocess.Popen[bytes], answer: Path, timeout: float, spec: str) -> None:
+    """Waits for the answer or for the child's end; says so if that takes long.
+
+    Raises:
+        subprocess.TimeoutExpired: Neither came in time.
+    """
+    began = time.monotonic()
+    told = timeout <= PATIENCE or not sys.stderr.isatty()
+    while not answer.exists():
+        left = began + timeout - time.monotonic()
+        if left <= 0:
+            raise subprocess.TimeoutExpired(child.args, timeout)
         try:
-            os.killpg(child.pid, 9)
-        except (ProcessLookupError, PermissionError):
-            child.kill()
-        child.communicate()
+            child.wait(min(0.05, left))
+            return
+        except subprocess.TimeoutExpired:
+            if not told and time.monotonic() - began > PATIENCE:
+                print(f"building {spec} …", file=sys.stderr)
+                told = True
+
+
+def _ended(spec: str, code: int, said: str) -> str:
+    end = f"ended with exit code {code}" if code >= 0 else f"was killed by signal {-code}"
+    words = f" and said {said[:200]!r}" if said else ""
+    return f"--model {spec}: the process that builds it {end}{words}."
 
 
 def _why(spec: str, told: dict[str, str]) -> str:

@@ -70,6 +70,7 @@ def describe(model: Any) -> list[list[Any]]:
 def main() -> None:
     """Reads the spec and the name of the answer file from the command line."""
     spec, answer = sys.argv[1:3]
+    own = os.getpid()
     try:
         model, device = build(find(spec))
         import torch
@@ -80,12 +81,16 @@ def main() -> None:
         told["class"] = type(model).__name__
     except BaseException as error:  # SystemExit of a script without a main guard, too
         frames = traceback.extract_tb(error.__traceback__)
-        own = [frame for frame in frames if frame.filename != "<string>"]  # that is this file
-        own = [frame for frame in own if not frame.filename.startswith("<frozen")]
-        where = f"{os.path.relpath(own[-1].filename)}:{own[-1].lineno}" if own else ""
+        theirs = [frame for frame in frames if frame.filename != "<string>"]  # that is this file
+        theirs = [frame for frame in theirs if not frame.filename.startswith("<frozen")]
+        last = theirs[-1] if theirs else None
+        where = f"{os.path.relpath(last.filename)}:{last.lineno}" if last else ""
         told = {"error": type(error).__name__, "message": str(error)[:500], "where": where}
-    with open(answer, "w") as file:
+    if os.getpid() != own:
+        return  # a fork that the builder left comes by here as well
+    with open(f"{answer}.part", "w") as file:
         json.dump(told, file)
+    os.replace(f"{answer}.part", answer)  # whoever waits for it finds it whole
 
 
 if __name__ == "__main__":
