@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 
 from checkpoints.doctor import layouts
 from loadwrap.checkpoints.doctoring.errorlog import read_errors
+from loadwrap.checkpoints.doctoring.logfile import read_log
 from loadwrap.checkpoints.doctoring.othererrors import other_errors
 from loadwrap.doctor import main
 
@@ -144,3 +146,34 @@ def test_other_errors_are_explained(tmp_path: Path) -> None:
     with pytest.raises(ValueError) as error:
         optimizer.load_state_dict(torch.optim.SGD([net.fc.weight], lr=0.1).state_dict())
     assert "other parameters" in other_errors(str(error.value))[0]
+
+
+def test_a_pipe_is_refused_at_once_not_waited_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (str(pipe), "/dev/zero", "/dev/null"):
+        assert main(["--error", path]) == 2
+        assert capsys.readouterr().err == (
+            f"{path} is no regular file: --error reads a file, or stdin as -.\n"
+        )
+    assert main(["--error", str(tmp_path)]) == 2
+    assert "cannot be read: Is a directory" in capsys.readouterr().err
+
+
+def test_of_a_long_log_the_end_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"first\n" + "ä".encode() * 300 + b"\nlast but one\nlast\n")
+    assert read_log(str(log), 20) == ("last but one\nlast\n", True)
+    assert read_log(str(log))[1] is False
+    monkeypatch.setattr("sys.stdin", log.open())
+    assert read_log("-", 20) == ("last but one\nlast\n", True)
+    big = tmp_path / "big.log"
+    with big.open("wb") as file:
+        file.seek(5 << 30)  # sparse
+        file.write(b"\n" + raised(layouts.Net(), {}).encode())
+    assert main(["--error", str(big)]) == 1
+    assert "missing" in capsys.readouterr().out

@@ -8,8 +8,6 @@ import sys
 from ..formats.values import CheckpointError
 from ..formats.words import plural
 
-MOST_LOG = 64 << 20
-
 
 def consult(options: argparse.Namespace) -> int:
     """Answers on stdout; an error is one sentence on stderr, never a traceback."""
@@ -74,15 +72,17 @@ def _consult_log(options: argparse.Namespace) -> int:
     from ..keys.explain import explain_names
     from .asjson import VERSION, dump, error_as_dict
     from .errorlog import read_errors
+    from .logfile import MOST, read_log
     from .othererrors import other_errors
     from .report import wrapped
 
-    text = _read_log(options.error)
+    text, cut = read_log(options.error)
     errors = read_errors(text)
     others = other_errors(text)
     if not errors and not others:
+        where = f"The end of {options.error} (its last {MOST >> 20} MB)" if cut else options.error
         raise CheckpointError(
-            f"{options.error} holds no error of loading that is known here (no "
+            f"{where} holds no error of loading that is known here (no "
             "`Error(s) in loading state_dict`, no `Missing key(s)`).",
             "no error",
         )
@@ -121,14 +121,3 @@ def _consult_log(options: argparse.Namespace) -> int:
         blocks.insert(0, f"{plural(len(errors), 'different load error')} in {options.error}:")
     _say("\n\n".join([*blocks, *others]))
     return 1
-
-
-def _read_log(path: str) -> str:
-    try:
-        if path == "-":
-            return sys.stdin.buffer.read(MOST_LOG).decode("utf-8", "replace")
-        with open(path, "rb") as file:
-            return file.read(MOST_LOG).decode("utf-8", "replace")
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise CheckpointError(f"{path} cannot be read: {why}.", "missing") from None
