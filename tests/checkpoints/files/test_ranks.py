@@ -333,3 +333,37 @@ def test_without_a_process_group_under_torchrun_it_says_so(ranks, tmp_path):
     assert "started 2 ranks, but there is no process group" in failed.value.traceback
     run = torchrun("bare.py", nproc_per_node=1, live=False, runs="runs").wait()
     assert run.state == "finished" and (tmp_path / "a.pt").exists()
+
+
+def test_parts_that_only_some_ranks_give_raise_on_all(ranks):
+    said = run(
+        ranks,
+        """
+        from loadwrap.checkpoints import audit_resume
+        net = DistributedDataParallel(Net())
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+        net(torch.ones(4, 4)).sum().backward()
+        optimizer.step()
+        save_checkpoint("a.pt", step=1, model=net, optimizer=optimizer)
+        mine = None if rank == 1 else optimizer
+        report = audit_resume("a.pt", model=net, optimizer=mine, show=False)
+        say(
+            load=caught(lambda: load_checkpoint("a.pt", model=net, optimizer=mine)),
+            sampler=caught(lambda: load_checkpoint(
+                "a.pt", model=net, sampler=range(2) if rank else None)),
+            sync=caught(lambda: assert_in_sync(net, mine)),
+            fault=report.first_fault,
+            rates=report.words("next learning rates"),
+            state=report.words("optimizer state"),
+        )
+        """,
+    )
+    for facts in said:
+        assert facts == said[0]
+        kind, words = facts["load"]
+        assert kind == "CheckpointError"
+        assert words.endswith("different things: rank 0: model, optimizer; rank 1: model")
+        assert "rank 0: model; rank 1: model, sampler" in facts["sampler"][1]
+        assert facts["sync"][1].endswith("optimizer on some ranks only: not on rank 1")
+        assert facts["fault"] == "F11 loaded on some ranks only"
+        assert facts["rates"] == facts["state"] == "rank 1 was given no optimizer"

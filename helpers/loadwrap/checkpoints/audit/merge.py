@@ -114,7 +114,12 @@ def _across(rows: dict[str, Finding], locals_: Sequence[Local], numbers: Sequenc
             rows[check] = finding
 
     rates = [local.rates for local in locals_]
-    if any(mine != rates[0] for mine in rates):
+    lacking = [rank for rank, mine in zip(numbers, rates, strict=True) if not mine]
+    if 0 < len(lacking) < len(rates):
+        words = f"{spell(lacking)} {_was(lacking)} given no optimizer"
+        put(RATES, fault(ONE_RANK, words))
+        put(OPTIMIZER, fault(ONE_RANK, words))
+    elif any(mine != rates[0] for mine in rates):
         put(RATES, fault(DRIFT, f"the rates differ between ranks: {_list(rates)}"))
     wrong = check_coverage([local.order for local in locals_])
     if wrong:
@@ -181,6 +186,10 @@ def hash_of_prints(prints: Mapping[str, int]) -> str:
 
 def _differ(others: Sequence[int]) -> str:
     return "differs" if len(others) == 1 else "differ"
+
+
+def _was(ranks: Sequence[int]) -> str:
+    return "was" if len(ranks) == 1 else "were"
 
 
 def _list(things: Sequence[object]) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 from torch.optim import Optimizer
 
-from ..ranks import Ranks
+from ..ranks import Ranks, spell
 from .choose import Choice, choose, peek, verify
 from .errors import CheckpointError, on_ranks
 from .loaded import Loaded
@@ -57,6 +57,7 @@ def load_checkpoint(
         path: A file; or a folder, of which the complete one of the highest step is taken.
         model: The model, inside or outside DDP, torch.compile or both.
         optimizer: And so on: what is given is restored, and what the file lacks of it is named.
+            All ranks give the same parts.
         scheduler: As it was built, after the optimizer.
         scaler: The ``GradScaler``.
         ema: The moving average.
@@ -72,7 +73,7 @@ def load_checkpoint(
 
     Raises:
         CheckpointError: On every rank, in a sentence: there is no complete file, it is not safe
-            to read, the weights do not fit.
+            to read, the weights or the optimizer do not fit, the ranks gave different parts.
         RuntimeError: torchrun started several ranks, but no process group was made.
 
     Example:
@@ -96,6 +97,7 @@ def load_checkpoint(
         "ema": ema,
         "sampler": sampler,
     }
+    _same_on_all(ranks, given, exact, missing_ok)
     decision: Choice | CheckpointError | None = None
     if ranks.me == ranks.first:
         try:
@@ -134,6 +136,21 @@ def load_checkpoint(
     if ranks.me == ranks.first:
         _warn(loaded, decision)
     return loaded
+
+
+def _same_on_all(ranks: Ranks, given: dict[str, Any], exact: bool, missing_ok: bool) -> None:
+    """Raises if the ranks were asked for different things: replicas would go apart in silence."""
+    asked = [*(thing is not None for thing in given.values()), bool(exact), bool(missing_ok)]
+    rows = ranks.gather_numbers(asked)
+    if all(row == rows[0] for row in rows):
+        return
+    names = [*given, "exact=True", "missing_ok=True"]
+    told: dict[str, list[int]] = {}
+    for rank, row in zip(ranks.numbers, rows, strict=True):
+        words = ", ".join(name for name, flag in zip(names, row, strict=True) if flag)
+        told.setdefault(words or "nothing", []).append(rank)
+    each = "; ".join(f"{spell(numbers)}: {words}" for words, numbers in told.items())
+    raise CheckpointError(f"the ranks were asked to load different things: {each}", "other rank")
 
 
 def _describe(plan: Plan, choice: Choice, tree: Any, ranks: Ranks) -> Loaded:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torch import nn
 from torch.optim import Optimizer
 
-from ..ranks import Ranks
+from ..ranks import Ranks, spell
 from .difference import Difference, of_content, of_structure
 from .report import ReplicasOutOfSync, SyncReport
 from .state import BUFFERS, NORMS, Part, collect
@@ -77,7 +77,9 @@ def assert_in_sync(
         raise RuntimeError(f"could not read the tensors to compare: {words}") from failure
     if len({row[1] for row in rows}) > 1:
         without = [rank for rank, row in zip(ranks.numbers, rows, strict=True) if row[1]]
-        raise RuntimeError(f"assert_in_sync was given an optimizer on some ranks only: {without}")
+        raise RuntimeError(
+            f"assert_in_sync was given an optimizer on some ranks only: not on {spell(without)}"
+        )
     report = SyncReport(ranks.numbers, parts)
     unequal: list[Difference] = []
     for index, part in enumerate(parts):
