@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ..files.places import not_regular
 from ..formats.allowed import ALLOWED, renamed
 
 
@@ -68,6 +69,8 @@ def read(path: Path) -> Any:
     Raises:
         AuditError: It cannot be read.
     """
+    if wrong := not_regular(path):
+        raise AuditError(f"{path} {wrong}")
     if not path.is_file():
         raise AuditError(f"{path}: no such file")
     error: Exception | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,8 @@ from .reading import AuditError, read
 _AVERAGES = ("model_ema", "ema_state_dict", "state_dict_ema", "ema", "params_ema", "ema_model")
 AVERAGE = 3  # the rank of a candidate that is a moving average
 _MOST_LISTED = 16
+_TRIES = 20
+_PAUSE_S = 0.1
 _STEPS = (
     ("step", "global_step", "iteration", "iter_num", "iter", "steps", "n_iter", "current_step")
 )  # fmt: skip
@@ -35,6 +38,7 @@ class Saved:
     tree: Any
     path: Path | None = None
     manifest: Mapping[str, Any] = field(default_factory=dict)
+    size: int = 0
     optimizers: list[Mapping[str, Any]] = field(default_factory=list)
     schedulers: list[Mapping[str, Any]] = field(default_factory=list)
     optimizer: Mapping[str, Any] | None = None
@@ -77,14 +81,52 @@ def open_saved(checkpoint: object) -> Saved:
                 f"the checkpoint is a {type(checkpoint).__name__}: give its path, the dict that "
                 "torch.load returned, or what load_checkpoint returned"
             )
-        path = Path(place)
-        if path.is_dir():
-            path = _newest(path)
-        saved = Saved(path.name, read(path), path, manifest_of(path))
+        saved = _read_whole(Path(place))
         ours = isinstance(saved.tree, Mapping) and "loadwrap" in saved.tree
         saved.random_restored = getattr(checkpoint, "rng_restored", not ours)
     _find_parts(saved)
     return saved
+
+
+def _read_whole(place: Path) -> Saved:
+    """Reads a file and its manifest, once more if a writer replaced one of them meanwhile.
+
+    Raises:
+        AuditError: It cannot be read.
+    """
+    last: tuple[int, ...] | None = None
+    for _ in range(_TRIES):
+        path = _newest(place) if place.is_dir() else place
+        seen = _seen(path)
+        try:
+            tree = read(path)
+        except AuditError:
+            if _seen(path) == seen:
+                raise
+            continue
+        saved = Saved(path.name, tree, path, manifest_of(path), seen[-1] if seen else 0)
+        if seen == _seen(path) and (seen == last or _belong(saved)):
+            break
+        last = seen
+        time.sleep(_PAUSE_S)
+    return saved
+
+
+def _seen(path: Path) -> tuple[int, ...]:
+    try:
+        now = path.stat()
+    except OSError:
+        return ()
+    return now.st_ino, now.st_mtime_ns, now.st_size
+
+
+def _belong(saved: Saved) -> bool:
+    """Whether a manifest, if there is one, is this file's."""
+    told, tree = saved.manifest, saved.tree
+    step = tree.get("step") if isinstance(tree, Mapping) else None
+    return not told or (
+        told.get("size") == saved.size and (step is None or told.get("step") in (None, step))
+    )
 
 
 def manifest_of(path: Path) -> dict[str, Any]:
@@ -93,7 +135,8 @@ def manifest_of(path: Path) -> dict[str, Any]:
     It has a name of its own for a moment while the file is replaced; the size tells which is meant.
     """
     found = [_manifest_at(Path(f"{path}{suffix}")) for suffix in (SUFFIX, NEXT)]
-    size = path.stat().st_size if path.is_file() else None
+    seen = _seen(path)
+    size = seen[-1] if seen else None
     return next((one for one in reversed(found) if one and one.get("size") == size), found[0])
 
 

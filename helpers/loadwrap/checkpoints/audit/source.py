@@ -23,7 +23,7 @@ def check_file(saved: Saved, pairing: Pairing | None, keep: Callable[[str], bool
     if path is None:
         return Finding(NOT_RECORDED, "a dict was given: no file to look at")
     manifest = saved.manifest
-    size = path.stat().st_size
+    size = saved.size
     if manifest:
         whole = manifest.get("size")
         if whole is not None and whole != size:
@@ -89,7 +89,10 @@ def _newer(path: Path, step: int | None, epoch: int | None) -> str:
         manifest = manifest_of(other)
         if manifest:
             told = manifest.get("step")
-            whole = manifest.get("complete") and manifest.get("size") == other.stat().st_size
+            try:
+                whole = manifest.get("complete") and manifest.get("size") == other.stat().st_size
+            except FileNotFoundError:  # its writer keeps only the newest
+                continue
             if not whole or not isinstance(told, int) or step is None or told <= step:
                 continue  # torn or older: this one is the right choice
         elif own or not by_name or its_number < number:
@@ -113,4 +116,4 @@ def identity(saved: Saved) -> tuple[str, int, int | None] | None:
     """Returns what must be equal on all ranks: the file's name, its size, its step."""
     if saved.path is None:
         return None
-    return saved.path.name, saved.path.stat().st_size, saved.step
+    return saved.path.name, saved.size, saved.step

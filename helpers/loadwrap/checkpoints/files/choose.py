@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from ..formats import open_checkpoint
 from .atomic import Stamp, stamp_of
 from .errors import CheckpointError
 from .foreign import step_of
-from .manifest import NEXT, SUFFIX, beside, fits, manifests, settle
+from .manifest import NEXT, SUFFIX, beside, fits, manifests, series, settle
+from .places import not_regular
 
 _SUFFIXES = (".pt", ".pth", ".ckpt", ".bin", ".tar")
 _DIGITS = re.compile(r"\d+")
+_TRIES = 20  # against a writer that replaces the file again and again
+_PAUSE_S = 0.1
 _PATIENCE_S = 10.0  # for a network file system to show a file that another node wrote
 
 
@@ -55,6 +60,8 @@ def choose(place: Path) -> Choice:
         raise CheckpointError(f"there is no file or folder {place}", "missing")
     try:
         return _checked(place)
+    except FileNotFoundError as error:
+        raise CheckpointError(f"{place} was removed while it was read", "missing") from error
     except CheckpointError as error:
         raise CheckpointError(f"{place} {error}{_other(place)}", error.reason) from error
 
@@ -79,7 +86,16 @@ def verify(choice: Choice) -> None:
 
 
 def _newest(folder: Path) -> Choice:
-    files = [
+    for _ in range(_TRIES):
+        files = _files(folder)
+        choice = _newest_of(folder, files)
+        if choice is not None:
+            return choice
+    raise CheckpointError(f"{folder}: its files are removed while they are read", "missing")
+
+
+def _files(folder: Path) -> list[Path]:
+    return [
         path
         for path in sorted(folder.iterdir())
         if path.is_file()
@@ -87,22 +103,32 @@ def _newest(folder: Path) -> Choice:
         and not path.name.endswith((SUFFIX, NEXT))
         and (path.suffix in _SUFFIXES or beside(path, SUFFIX).exists())
     ]
+
+
+def _newest_of(folder: Path, files: list[Path]) -> Choice | None:
+    """Returns the newest complete one; None if there was none because files went away."""
     if not files:
         raise CheckpointError(
             f"{folder} holds no checkpoint: no {', '.join(_SUFFIXES)} file", "missing"
         )
     steps = {path: _step(path) for path in files}
+    gone = False
     files.sort(key=lambda path: (steps[path] is not None, steps[path] or 0, bool(manifests(path))))
     passed_over: list[str] = []
     for path in reversed(files):
         try:
             choice = _checked(path)
+        except FileNotFoundError:  # a writer keeps only the newest ones
+            gone = True
+            continue
         except CheckpointError as error:
             step = f" (step {steps[path]})" if steps[path] is not None else ""
             passed_over.append(f"{path.name}{step} {error}")
             continue
         choice.passed_over = passed_over
         return choice
+    if gone:
+        return None
     raise CheckpointError(f"{folder} holds no complete checkpoint: {'; '.join(passed_over)}", "cut")
 
 
@@ -112,12 +138,20 @@ def _checked(path: Path) -> Choice:
     Raises:
         CheckpointError: What is wrong with it, to be put after its name.
     """
-    stamp = stamp_of(path)
-    told = manifests(path)
-    for manifest in told:
-        if fits(manifest, stamp):
-            settle(path)
-            return Choice(path, manifest, stamp)
+    if wrong := not_regular(path):
+        raise CheckpointError(wrong)
+    for _ in range(_TRIES):
+        seen = _seen(path)
+        stamp = stamp_of(path)
+        told = manifests(path)
+        for manifest in told:
+            if fits(manifest, stamp):
+                settle(path)
+                return Choice(path, manifest, stamp)
+        if told or beside(path, NEXT).exists():
+            time.sleep(_PAUSE_S)
+        if _seen(path) == seen and manifests(path) == told:
+            break  # nobody is writing: that is how it is
     if told and beside(path, SUFFIX).exists():
         whole = told[0]["size"]
         if stamp.size != whole:
@@ -131,12 +165,18 @@ def _checked(path: Path) -> Choice:
     return Choice(path, None, stamp)
 
 
+def _seen(path: Path) -> tuple[int, int, int]:
+    now = path.stat()
+    return now.st_ino, now.st_mtime_ns, now.st_size
+
+
 def _step(path: Path) -> int | None:
     """Returns the step of a checkpoint, from its manifest, from inside, or from its name."""
     told = manifests(path)
     if len(told) == 2:  # a writer was ended between two renames: which one is it?
-        stamp = stamp_of(path)
-        told = [manifest for manifest in told if fits(manifest, stamp)] or told
+        with suppress(FileNotFoundError):
+            stamp = stamp_of(path)
+            told = [manifest for manifest in told if fits(manifest, stamp)] or told
     if told and isinstance(told[0].get("step"), int):
         return int(told[0]["step"])
     try:
@@ -160,6 +200,8 @@ def peek(path: Path) -> Any:
             if "mmap can only be used" not in str(error):
                 raise
             return torch.load(path, map_location="cpu", weights_only=True)  # the old format
+    except FileNotFoundError:
+        raise
     except Exception as error:  # torn files raise almost anything
         text = str(error)
         refused = re.search(r"(?:GLOBAL|[Uu]nsupported class) (\S+)", text)
@@ -169,15 +211,33 @@ def peek(path: Path) -> Any:
                 f"run code; `loadwrap doctor {path}` names the safe way",
                 "unsafe",
             ) from error
+        if sentence := _told_by_headers(path):
+            raise CheckpointError(f"cannot be read: {sentence}", "damaged") from error
         first = text.strip().splitlines()[0][:160] if text.strip() else type(error).__name__
         raise CheckpointError(f"cannot be read: {first}", "damaged") from error
 
 
-def _other(path: Path) -> str:
-    """Names the checkpoint beside a torn one that could be loaded instead."""
+def _told_by_headers(path: Path) -> str:
+    """Returns what is wrong with a file by its own table of contents, if that tells."""
     try:
-        choice = _newest(path.parent)
-    except (CheckpointError, OSError):
+        problems = open_checkpoint(path).problems
+    except CheckpointError as error:
+        problems = [str(error)]
+    except Exception:
         return ""
-    step = choice.manifest.get("step") if choice.manifest else None
-    return f". Complete is {choice.path.name}" + (f" (step {step})" if step is not None else "")
+    return problems[0].removeprefix(f"{path} ").removesuffix(".") if problems else ""
+
+
+def _other(path: Path) -> str:
+    """Names the checkpoint of the same run beside a torn one that could be loaded instead."""
+    best: tuple[int, str] | None = None
+    with suppress(OSError):
+        for other in _files(path.parent):
+            if other == path or series(other.name) != series(path.name):
+                continue
+            for manifest in manifests(other):
+                step = manifest.get("step")
+                newer = isinstance(step, int) and (best is None or step > best[0])
+                if newer and fits(manifest, stamp_of(other)):
+                    best = step, other.name
+    return f". Complete is {best[1]} (step {best[0]})" if best else ""

@@ -71,6 +71,11 @@ def settle(path: Path) -> None:
             sync_folder(path.parent)
 
 
+def series(name: str) -> str:
+    """Returns what the names of one run's checkpoints have in common: all but their numbers."""
+    return _DIGITS.sub("#", name)
+
+
 def keep_newest(path: Path, step: int, keep: int) -> list[Path]:
     """Removes older checkpoints of the same run: complete ones, and of lower steps.
 
@@ -85,11 +90,10 @@ def keep_newest(path: Path, step: int, keep: int) -> list[Path]:
     Returns:
         What was removed.
     """
-    series = _DIGITS.sub("#", path.name)
     older: list[tuple[int, Path]] = []
     for place in path.parent.iterdir():
         name = place.name.removesuffix(SUFFIX)
-        if name == place.name or name == path.name or _DIGITS.sub("#", name) != series:
+        if name == place.name or name == path.name or series(name) != series(path.name):
             continue
         manifest, file = read(place), place.with_name(name)
         if manifest is not None and file.is_file() and isinstance(manifest.get("step"), int):

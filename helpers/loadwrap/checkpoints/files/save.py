@@ -18,6 +18,7 @@ from .atomic import Stamp, remove_leftovers, write_beside
 from .errors import SaveFailed, on_ranks
 from .manifest import VERSION, commit, keep_newest
 from .parts import FORMAT, check_given, collect
+from .places import writable_place
 from .plain import plain
 from .rng import capture, loader_state
 
@@ -51,7 +52,8 @@ def save_checkpoint(
 
     Args:
         path: The file; or a folder (any name without a suffix), in which it becomes
-            ``step_00000120.pt``. Folders are made where they are missing.
+            ``step_00000120.pt``. Folders are made where they are missing. Where it is a link,
+            what it points to is replaced, and returned; a pipe or device is refused.
         step: Optimizer steps done. A folder's newest checkpoint is the one of the highest step.
         model: Inside or outside DDP, torch.compile or both.
         optimizer: And so on: what is given is saved. A `ZeroRedundancyOptimizer` is consolidated.
@@ -139,6 +141,7 @@ def _write(
 ) -> Path:
     if target.is_dir() or not target.suffix and not target.exists():
         target = target / f"step_{step:08d}.pt"
+    target = writable_place(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(target.parent)
     epoch = epoch if epoch is not None else getattr(given["sampler"], "epoch", None)
