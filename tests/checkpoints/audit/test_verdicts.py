@@ -319,3 +319,18 @@ def test_of_two_faults_the_first_in_the_order_is_named_and_the_other_is_in_the_t
         "F13 buffers",
     ]
     assert report.first_fault == "F07 learning rate"
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [{}, {"model": None}, {1: torch.ones(2)}, {"other": {2: torch.ones(2)}}, nn.Linear(2, 2)],
+)
+def test_a_file_with_nothing_to_compare_is_never_without_fault(tmp_path, tree):
+    torch.save(tree, tmp_path / "a.pt")
+    net, optimizer, scheduler = trained()
+    for parts in ({}, {"optimizer": optimizer, "scheduler": scheduler}):
+        report = audit(tmp_path / "a.pt", model=net, **parts)
+        assert report.first_fault is None
+        last = str(report).splitlines()[-1]
+        assert last.startswith("nothing could be checked: not recorded, so not known: ")
+        assert "no fault" not in repr(report)

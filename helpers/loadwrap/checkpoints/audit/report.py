@@ -5,9 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .findings import FAULT, NOT_CHECKED, NOT_RECORDED, Finding
+from .findings import (
+    BUFFERS,
+    BY_DESIGN,
+    CHANGED,
+    FAULT,
+    FILE,
+    LOOK,
+    NOT_CHECKED,
+    NOT_RECORDED,
+    OK,
+    SPREAD,
+    Finding,
+)
 
 _UNKNOWN = (NOT_RECORDED, NOT_CHECKED)
+_KNOWN = (OK, LOOK, CHANGED, BY_DESIGN)
+# These can be right without a thing of the file having been compared.
+_BESIDE = (SPREAD, BUFFERS, FILE)
 
 
 @dataclass(frozen=True)
@@ -63,15 +78,27 @@ class AuditReport:
         lines += [f"  note: {note}" for note in self.notes]
         if self.first_fault is None:
             unsure = [check for check, verdict, _ in self.rows if verdict in _UNKNOWN]
-            more = f"; not recorded, so not known: {', '.join(unsure)}" if unsure else ""
-            lines.append(f"no fault found{more}")
+            which = f"not recorded, so not known: {', '.join(unsure)}" if unsure else ""
+            if self._nothing:
+                which = which or "no object of the file's was given"
+                lines.append(f"nothing could be checked: {which}")
+            else:
+                lines.append("no fault found" + (f"; {which}" if which else ""))
         else:
             check, words = next((row[0], row[2]) for row in self.rows if row[1] == FAULT)
             lines.append(f"first fault: {self.first_fault}, in {check}: {words}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return f"<AuditReport: {self.first_fault or 'no fault found'}>"
+        otherwise = "nothing could be checked" if self._nothing else "no fault found"
+        return f"<AuditReport: {self.first_fault or otherwise}>"
+
+    @property
+    def _nothing(self) -> bool:
+        """Whether no part of the file could be compared with a live object."""
+        return not any(
+            verdict in (FAULT, *_KNOWN) and check not in _BESIDE for check, verdict, _ in self.rows
+        )
 
 
 def report_of(rows: Mapping[str, Finding], title: str, notes: tuple[str, ...]) -> AuditReport:

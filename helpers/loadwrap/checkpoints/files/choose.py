@@ -237,7 +237,8 @@ def _other(path: Path) -> str:
                 continue
             for manifest in manifests(other):
                 step = manifest.get("step")
-                newer = isinstance(step, int) and (best is None or step > best[0])
-                if newer and fits(manifest, stamp_of(other)):
+                if not isinstance(step, int) or (best is not None and step <= best[0]):
+                    continue
+                if fits(manifest, stamp_of(other)):
                     best = step, other.name
     return f". Complete is {best[1]} (step {best[0]})" if best else ""
