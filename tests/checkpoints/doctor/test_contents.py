@@ -12,6 +12,7 @@ from checkpoints.doctor import layouts
 from loadwrap.checkpoints.doctoring.contents import Contents, read_contents
 from loadwrap.checkpoints.doctoring.examination import examine_file
 from loadwrap.checkpoints.formats import open_checkpoint
+from loadwrap.doctor import main
 
 
 def contents(path: Path) -> Contents:
@@ -160,3 +161,57 @@ def test_wrappers_are_read_off_the_names(tmp_path: Path) -> None:
     net = {f"module.{k}": v for k, v in copy.deepcopy(layouts.Net()).state_dict().items()}
     path = layouts.save(tmp_path, {**net, "other.weight": torch.ones(1)})
     assert contents(path).weights[0].wrappers == ()
+
+
+def test_a_dict_that_holds_itself_is_named_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole: dict[str, object] = {"self": None, "a.weight": torch.ones(2), "b.weight": torch.ones(2)}
+    whole["self"] = whole
+    main([str(layouts.save(tmp_path, whole))])
+    assert "ckpt:" in (said := capsys.readouterr().out)
+    assert 'ckpt["self"]' not in said
+    model: dict[str, object] = {"a.weight": torch.ones(2)}
+    model["self"] = model
+    optimizer = torch.optim.SGD([torch.ones(1)], 0.1).state_dict()
+    run = {"model": model, "optimizer": optimizer, "epoch": 3, "all": None}
+    run["all"] = run
+    path, like = layouts.save(tmp_path, run), layouts.save(tmp_path, model, "good.pt")
+    assert main([str(path), "--like", str(like)]) == 1  # load_state_dict would refuse the "self"
+    said = capsys.readouterr().out
+    assert (said.count("  weights        "), said.count("  optimizer  ")) == (1, 1)
+    assert '["all"]' not in said
+    assert '["self"]' not in said
+    assert "weights also in" not in said
+
+
+def test_any_name_takes_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    long = "x" * 60_000
+    state = {"a\nb.weight": torch.ones(2), f"{long}.weight": torch.ones(2), "c.w": torch.ones(2)}
+    path = layouts.save(tmp_path, {"mo\ndel": state, "epo\nch": 3, long: {"y.w": torch.ones(3)}})
+    good = layouts.save(tmp_path, {"d.weight": torch.ones(4), "a.weight": torch.ones(2)}, "good.pt")
+    for first, second in ((path, good), (good, path)):
+        main([str(first), "--like", str(second)])
+        said = capsys.readouterr().out
+        assert "a\\nb.weight" in said
+        assert all(len(line) < 400 for line in said.splitlines())
+        assert not any(line.startswith(("b.weight", "ch", "del")) for line in said.splitlines())
+    main([str(path)])
+    assert 'ckpt["mo\\ndel"]' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({}, "an empty dict"),
+        (None, "None"),
+        ("text", "one value of the type string"),
+        (torch.ones(2, 3), "one tensor without a name, float32 [2, 3]"),
+    ],
+)
+def test_a_readable_file_without_weights_is_called_that(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: object, words: str
+) -> None:
+    assert main([str(layouts.save(tmp_path, content))]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"weights none: the file is readable, but all it holds is {words} For a resume" in said

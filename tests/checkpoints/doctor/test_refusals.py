@@ -6,6 +6,7 @@ import argparse
 import collections
 import pickle
 import re
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -118,3 +119,22 @@ def test_names_that_run_code_are_known(name: str) -> None:
 )
 def test_names_of_plain_data_are_not_called_dangerous(name: str) -> None:
     assert not dangerous(name)
+
+
+@pytest.mark.parametrize(
+    ("pickled", "words"),
+    [
+        (b"\x80\x02}q\x002}s.", "refuses the pickle opcode DUP, of whatever protocol"),
+        (pickle.dumps({"a": 1 << 4000}, 2), "opcode LONG4 (an integer of more than 255 bytes)"),
+        (pickle.dumps({"a": 1}, 0), "protocol 2 alone; this file is protocol 0"),
+        (pickle.dumps({"a": b"1"}, 3), "protocol 2 alone; this file is protocol 3"),
+    ],
+)
+def test_an_opcode_is_named_if_it_is_not_the_protocol(
+    tmp_path: Path, pickled: bytes, words: str
+) -> None:
+    path = tmp_path / "odd.pt"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("odd/data.pkl", pickled)
+        archive.writestr("odd/version", b"3\n")
+    assert words in " ".join(refusal_lines(open_checkpoint(path)))

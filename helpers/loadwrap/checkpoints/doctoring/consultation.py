@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from ..formats.values import CheckpointError
-from ..formats.words import plural
+from ..formats.words import one_line, plural, shortened
 
 
 def consult(options: argparse.Namespace) -> int:
@@ -46,7 +46,7 @@ def _refuse(options: argparse.Namespace, sentence: str, reason: str) -> int:
         told = {"version": VERSION, "path": path, "exit": 2, "error": sentence, "reason": reason}
         _say(dump(told))
     else:
-        print(_printable(sentence), file=sys.stderr)
+        print(_printable(shortened(one_line(sentence))), file=sys.stderr)
     return 2
 
 

@@ -62,7 +62,8 @@ class Contents:
 def read_contents(checkpoint: Checkpoint) -> Contents:
     """Looks through the tree and, for a folder, at the names of its files."""
     contents = Contents(find_weights(checkpoint.tree))
-    inside = {one.path for one in contents.weights if one.path}
+    inside: set[Any] = {one.path for one in contents.weights if one.path}
+    inside.add(id(checkpoint.tree))
     _look(checkpoint.tree, (), contents, inside, 4)
     for name, tree in checkpoint.beside.items():
         optimizer = read_optimizer(name, tree)
@@ -135,6 +136,8 @@ def _one(
     name: str, value: Any, path: tuple[Any, ...], contents: Contents, inside: set[Any], deeper: int
 ) -> None:
     """Says which part one entry is, by its form first and by its name second."""
+    if id(value) in inside:
+        return  # one that holds itself was looked through where it was met first
     where = spell(path)
     optimizer = read_optimizer(where, value)
     if optimizer is not None:
@@ -167,7 +170,7 @@ def _one(
         if "sampler" in name or name in ("train_iterator", "dataloader", "data_state"):
             _add(contents, "sampler", where)
             if isinstance(value, dict):
-                _look(value, path, contents, inside, deeper - 1)
+                _below(value, path, contents, inside, deeper - 1)
             return
         if "sched" in name and isinstance(value, (dict, list, Refused)):
             if isinstance(value, list) and len(value) == 1:
@@ -178,8 +181,16 @@ def _one(
         if "optim" in name and isinstance(value, Refused):
             _add(contents, "optimizer", where, value.name)
             return None
-    _look(value, path, contents, inside, deeper - 1)
+    _below(value, path, contents, inside, deeper - 1)
     return None
+
+
+def _below(
+    value: Any, path: tuple[Any, ...], contents: Contents, inside: set[Any], deeper: int
+) -> None:
+    inside.add(id(value))
+    _look(value, path, contents, inside, deeper)
+    inside.discard(id(value))
 
 
 def _scheduler(value: dict[Any, Any]) -> bool:

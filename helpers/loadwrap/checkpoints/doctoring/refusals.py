@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickletools
+
 from ..formats.checkpoint import Checkpoint
 from ..formats.sharded import PREFIX
 from ..formats.values import Refusal, Refused, walk
@@ -26,6 +28,10 @@ _DANGEROUS_BUILTINS = {
 
 _ALLOWABLE = 20  # more names than that nobody can vouch for
 _MOST = 200  # refused names that are looked at one by one
+
+# What Python writes in protocols 0 and 1, and not in 2.
+_OLD = {"INT", "LONG", "FLOAT", "STRING", "UNICODE", "LIST", "DICT", "GET", "PUT", "PERSID"}
+_OPCODES = {"LONG4": " (an integer of more than 255 bytes)"}
 
 # Plain data: what it is, and how to store it so that nothing refuses it.
 _PLAIN = {
@@ -97,13 +103,26 @@ def refusal_lines(checkpoint: Checkpoint) -> list[str]:
             )
         else:
             lines.append(_allow(checkpoint))
-    if not refusals and checkpoint.opcode:
+    if not refusals and checkpoint.opcode and not _of_protocol(checkpoint):
+        lines.append(
+            f"torch.load (weights_only=True) refuses the pickle opcode {checkpoint.opcode}"
+            f"{_OPCODES.get(checkpoint.opcode, '')}, of whatever protocol the file is. If you "
+            "trust the file, load it once with weights_only=False, and save its weights alone."
+        )
+    elif not refusals and checkpoint.opcode:
         lines.append(
             f"torch.load (weights_only=True) reads pickle protocol 2 alone; this file is protocol "
             f"{checkpoint.protocol} (first refused: {checkpoint.opcode}). Save it again without "
             "pickle_protocol=, from where it can be loaded."
         )
     return lines
+
+
+def _of_protocol(checkpoint: Checkpoint) -> bool:
+    """Whether the refused opcode is there because of the protocol that the file was saved with."""
+    if checkpoint.protocol < 2:
+        return checkpoint.opcode in _OLD
+    return any(one.name == checkpoint.opcode and one.proto > 2 for one in pickletools.opcodes)
 
 
 def _filled(checkpoint: Checkpoint) -> str:

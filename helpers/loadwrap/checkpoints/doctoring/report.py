@@ -7,7 +7,8 @@ import textwrap
 from collections import Counter
 
 from ..formats.checkpoint import KINDS
-from ..formats.words import plural, size_words, some
+from ..formats.values import Blob, StateDict, TensorInfo
+from ..formats.words import one_line, plural, shortened, size_words
 from ..keys.segments import WRAPPERS
 from .examination import Examination, chosen, how_to_load, key_text
 from .fix import numel
@@ -58,7 +59,7 @@ def write_report(found: Examination) -> str:
         lines += ["", f"{found.written}."]
     if found.refused:
         lines += ["", found.refused.lstrip("!")]
-    return "\n".join([lines[0], *(wrapped(line) for line in lines[1:])])
+    return "\n".join([one_line(lines[0]), *(wrapped(one_line(line)) for line in lines[1:])])
 
 
 def _content_lines(found: Examination) -> list[str]:
@@ -68,7 +69,8 @@ def _content_lines(found: Examination) -> list[str]:
     if len(contents.weights) > 6:
         lines.append(f"  … and {plural(len(contents.weights) - 6, 'more entry')} with tensors")
     if not contents.weights:
-        lines.append("  weights        none: no entry holds tensors by name")
+        readable = "the file is readable, but " if found.sound else ""
+        lines.append(f"  weights        none: {readable}{_instead(found)}")
     lines += [_optimizer_line(one) for one in contents.optimizers[:4]]
     for part, label in _LABELS.items():
         if part == "optimizer" and contents.optimizers:
@@ -90,6 +92,24 @@ def _content_lines(found: Examination) -> list[str]:
     return lines
 
 
+def _instead(found: Examination) -> str:
+    """What a file without weights holds."""
+    tree = found.checkpoint.tree
+    if tree is None or isinstance(tree, bool):
+        return f"all it holds is {tree}"
+    if isinstance(tree, (dict, list, tuple)):
+        kind = "dict" if isinstance(tree, StateDict) else type(tree).__name__
+        if not tree:
+            return f"all it holds is an empty {kind}"
+        return f"no entry of its {kind} holds tensors by name"
+    if isinstance(tree, TensorInfo):
+        return f"all it holds is one tensor without a name, {tree.dtype} {list(tree.shape)}"
+    if isinstance(tree, (str, bytes, int, float)) or (isinstance(tree, Blob) and tree.text):
+        kind = {"str": "string", "Blob": "string"}.get(type(tree).__name__, type(tree).__name__)
+        return f"all it holds is one value of the type {kind}"
+    return "it holds no tensors by name"
+
+
 def _weights_line(one: Weights, largest: int) -> str:
     kinds = Counter[str]()
     devices = Counter[str]()
@@ -108,7 +128,7 @@ def _weights_line(one: Weights, largest: int) -> str:
     return (
         f"  {label:<14} {one.code}: {plural(len(one.tensors), 'tensor')}, "
         f"{numel(one.tensors):,} elements, {size_words(one.nbytes)}, {types}, "
-        f"{saved}{pickled}; first {some(list(one.tensors), 1).split(' and ')[0]}{wrapped}"
+        f"{saved}{pickled}; first {next(iter(one.tensors))}{wrapped}"
     )
 
 
@@ -152,6 +172,7 @@ def wrapped(line: str) -> str:
     """Breaks prose at the width; a line of code stays whole, to be copied."""
     if len(line) <= WIDTH or "ckpt = " in line or "load_state_dict(" in line:
         return line
+    line = shortened(line)
     label = re.match(r"  \S+(?: \S+)* {2,}(?=\S)", line)
     indent = label.end() if label else 2
     return textwrap.fill(

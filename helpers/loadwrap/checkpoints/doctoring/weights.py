@@ -67,12 +67,15 @@ class Weights:
 
 def find_weights(tree: Any) -> list[Weights]:
     """Every entry that holds weights, the likeliest to be the trained ones first."""
-    found = list(_walk(tree, (), 4))
+    found = list(_walk(tree, (), 4, ()))
     found.sort(key=lambda one: (one.average, -len(one.tensors)))
     return found
 
 
-def _walk(value: Any, path: tuple[Any, ...], deeper: int) -> list[Weights]:
+def _walk(value: Any, path: tuple[Any, ...], deeper: int, above: tuple[int, ...]) -> list[Weights]:
+    if id(value) in above:
+        return []  # it holds itself: the way that leads to it first is the shortest
+    above = (*above, id(value))
     if isinstance(value, Refused):
         flat = module_tensors(value)
         if flat:
@@ -85,7 +88,7 @@ def _walk(value: Any, path: tuple[Any, ...], deeper: int) -> list[Weights]:
             one
             for index, part in enumerate(value)
             if isinstance(part, (dict, Refused))
-            for one in _walk(part, (*path, index), deeper - 1)
+            for one in _walk(part, (*path, index), deeper - 1, above)
         ]
     if not isinstance(value, dict) or {"state", "param_groups"} <= value.keys():
         return []
@@ -100,7 +103,7 @@ def _walk(value: Any, path: tuple[Any, ...], deeper: int) -> list[Weights]:
         for key, part in value.items():
             if isinstance(key, str) and not any(word in key.lower() for word in NOT_WEIGHTS):
                 if key not in tensors and isinstance(part, (dict, list, tuple, Refused)):
-                    below += _walk(part, (*path, key), deeper - 1)
+                    below += _walk(part, (*path, key), deeper - 1, above)
     # A metric or a counter beside the real weights is a tensor too.
     dotted = any("." in key for key in tensors)
     if tensors and (dotted or not below or len(tensors) > 4):
@@ -139,23 +142,26 @@ def module_tensors(module: Refused) -> dict[str, TensorInfo]:
 def for_keys(tree: Any) -> Any:
     """The tree as explain_keys reads it: a mapping or a list, whatever the file holds."""
     if isinstance(tree, Refused):
-        return StateDict(module_tensors(tree)) or _for_keys(tree.entries, 5)
-    return _for_keys(tree, 5) if isinstance(tree, (dict, list, tuple)) else {}
+        return StateDict(module_tensors(tree)) or _for_keys(tree.entries, 5, ())
+    return _for_keys(tree, 5, ()) if isinstance(tree, (dict, list, tuple)) else {}
 
 
-def _for_keys(tree: Any, deeper: int) -> Any:
+def _for_keys(tree: Any, deeper: int, above: tuple[int, ...]) -> Any:
     """With sharded tensors as tensors, and other refused objects as what was set in them."""
     if isinstance(tree, Refused):
         sharded = as_tensor(tree)
         if sharded is not None or "_modules" in tree.attributes:
             return sharded or tree
-        return _for_keys(tree.entries or None, deeper)
+        return _for_keys(tree.entries or None, deeper, above)
+    if id(tree) in above:
+        return None  # it holds itself
+    inside = (*above, id(tree))
     if deeper and isinstance(tree, dict):
-        made = StateDict({key: _for_keys(value, deeper - 1) for key, value in tree.items()})
+        made = StateDict({k: _for_keys(v, deeper - 1, inside) for k, v in tree.items()})
         made.attributes = getattr(tree, "attributes", {})
         return made
     if deeper and isinstance(tree, (list, tuple)) and len(tree) <= 16:
-        return [_for_keys(value, deeper - 1) for value in tree]
+        return [_for_keys(value, deeper - 1, inside) for value in tree]
     return tree
 
 

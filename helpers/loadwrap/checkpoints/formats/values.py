@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from .words import one_line
+
 
 class CheckpointError(ValueError):
     """A file or folder that cannot be read as a checkpoint, told in one sentence.
@@ -217,11 +219,14 @@ def spell(path: tuple[Any, ...], root: str = "ckpt") -> str:
             attribute = True
             continue
         if isinstance(step, Attribute) or (attribute and isinstance(step, str)):
-            text += f".{step[:80]}"
+            text += f".{one_line(step[:80])}"
         elif attribute and isinstance(step, int):
             continue  # a state of two parts: attributes and slots
         elif isinstance(step, str):
-            text += '["' + (step if len(step) < 80 else step[:77] + "...") + '"]'
+            name = step if len(step) < 80 else step[:77] + "..."
+            if not name.isprintable() or '"' in name:
+                name = one_line(name.replace("\\", r"\\").replace('"', r"\""))
+            text += f'["{name}"]'
         elif step is None or isinstance(step, (bool, float, int)):
             text += f"[{step}]"
         else:

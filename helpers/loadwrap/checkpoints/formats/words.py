@@ -1,6 +1,10 @@
-"""Numbers as people read them."""
+"""Numbers as people read them, and names of a file as one line can show them."""
 
 from __future__ import annotations
+
+import re
+
+_LONGEST = 200  # characters of one name; real ones are shorter
 
 
 def size_words(nbytes: int) -> str:
@@ -34,3 +38,15 @@ def plural(number: int, thing: str) -> str:
     if thing.endswith("y"):
         return f"{number:,} {thing[:-1]}ies"
     return f"{number:,} {thing}{'es' if thing.endswith('s') else 's'}"
+
+
+def one_line(text: str) -> str:
+    """The text with newlines and whatever else cannot be shown escaped, as Python escapes it."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def shortened(text: str) -> str:
+    """Prose with the middle taken out of names that are too long for any line."""
+    return re.sub(rf"\S{{{_LONGEST + 1},}}", lambda name: f"{name[0][:120]}…{name[0][-40:]}", text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from ..formats.words import one_line, shortened
 from .chains import Chain, count_below
 from .judge import Judgement
 from .rename import some, tensors
@@ -65,6 +66,8 @@ def write(
     elif report.part:
         rows.append(("part only", report.part))
     rows += [("note", note) for note in notes]
+    code = ("open", "load", "part only")  # to be copied: as long as it is
+    rows = [(la, one_line(text) if la in code else shortened(one_line(text))) for la, text in rows]
     return "\n".join(f"  {label:<11}{text}" if label else text for label, text in rows)
 
 
