@@ -232,7 +232,7 @@ def test_keep_removes_older_complete_ones_of_the_same_run_alone(tmp_path):
         "step-5.pt",
         "step-900.pt",
     ]
-    with pytest.raises(SaveFailed, match="at least the new one is kept"):
+    with pytest.raises(SaveFailed, match="keep is 1 or more"):
         save_checkpoint(tmp_path / "step-50.pt", step=50, model=net, keep=0)
 
 

@@ -367,3 +367,29 @@ def test_parts_that_only_some_ranks_give_raise_on_all(ranks):
         assert facts["sync"][1].endswith("optimizer on some ranks only: not on rank 1")
         assert facts["fault"] == "F11 loaded on some ranks only"
         assert facts["rates"] == facts["state"] == "rank 1 was given no optimizer"
+
+
+def test_a_bad_argument_or_a_pipe_on_one_rank_raises_on_all(ranks):
+    said = run(
+        ranks,
+        """
+        net = nn.Linear(2, 2)
+        if rank == 0:
+            os.mkfifo("pipe.pt")
+        dist.barrier()
+        say(
+            path=caught(lambda: save_checkpoint(
+                b"x.pt" if rank else "x.pt", step=1, model=net)),
+            keep=caught(lambda: save_checkpoint(
+                "x.pt", step=1, keep="2" if rank else 2, model=net)),
+            pipe=caught(lambda: save_checkpoint("pipe.pt", step=1, model=net)),
+            load=caught(lambda: load_checkpoint("pipe.pt", model=net)),
+        )
+        """,
+    )
+    for facts in said:
+        assert facts == said[0]
+        assert "rank 1: TypeError: path=b'x.pt'" in facts["path"][1]
+        assert "rank 1: TypeError: keep='2'" in facts["keep"][1]
+        assert facts["pipe"][0] == "SaveFailed" and "is a FIFO" in facts["pipe"][1]
+        assert facts["load"][0] == "CheckpointError" and "is a FIFO" in facts["load"][1]

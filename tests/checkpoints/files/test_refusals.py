@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from loadwrap.checkpoints import audit_resume, load_checkpoint, save_checkpoint
-from loadwrap.checkpoints.files.errors import CheckpointError
+from loadwrap.checkpoints import audit_resume, fingerprint, load_checkpoint, save_checkpoint
+from loadwrap.checkpoints.files.errors import CheckpointError, SaveFailed
 
 KINDS = {
     "Adam": lambda p: torch.optim.Adam(p, lr=0.1),
@@ -84,3 +84,44 @@ def test_files_of_older_versions_and_of_subclasses_are_of_the_same_class(tmp_pat
             tmp_path / "a.pt", model=other, optimizer=mine
         ).restored
         mine.step()
+
+
+CYCLE: dict = {}
+CYCLE["self"] = CYCLE
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        ({"path": b"a.pt"}, r"path=b'a.pt': a str or a pathlib.Path"),
+        ({"path": None}, r"path=None"),
+        ({"step": 1.5}, r"step=1.5: step is a whole number, 0 or more"),
+        ({"step": "3"}, r"step='3'"),
+        ({"step": -1}, r"step=-1: step is 0 or more"),
+        ({"keep": "2"}, r"keep='2': keep is a whole number, 1 or more"),
+        ({"keep": 1.5}, r"keep=1.5"),
+        ({"keep": True}, r"keep=True"),
+        ({"keep": 0}, r"keep=0: keep is 1 or more"),
+        ({"epoch": "a"}, r"epoch='a': epoch is a whole number"),
+        ({"extra": [1]}, r"extra is a list: give a dict"),
+        ({"extra": CYCLE}, r"extra holds itself"),
+    ],
+)
+def test_a_bad_argument_of_a_save_is_one_sentence(tmp_path, monkeypatch, bad, words):
+    monkeypatch.chdir(tmp_path)
+    options = {"path": "a.pt", "step": 1, "model": nn.Linear(2, 2), **bad}
+    with pytest.raises(SaveFailed, match=f"^nothing was saved: .*{words}") as said:
+        save_checkpoint(options.pop("path"), **options)
+    assert "\n" not in str(said.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_whole_numbers_of_other_libraries_are_taken(tmp_path):
+    save_checkpoint(tmp_path, step=torch.tensor(3), keep=1, epoch=None, model=nn.Linear(2, 2))
+    assert (tmp_path / "step_00000003.pt").exists()
+
+
+def test_a_fingerprint_is_of_a_tensor():
+    for thing in (None, [1.0], "x"):
+        with pytest.raises(TypeError, match=f"not of a {type(thing).__name__}"):
+            fingerprint(thing)

@@ -14,6 +14,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from ..ranks import Ranks
+from .arguments import extra_of, path_of, whole
 from .atomic import Stamp, remove_leftovers, write_beside
 from .errors import SaveFailed, on_ranks
 from .manifest import VERSION, commit, keep_newest
@@ -84,9 +85,8 @@ def save_checkpoint(
         'step_00000120.pt'
     """
     ranks = Ranks(group)
-    target = Path(path)
     if not ranks.member:
-        return target
+        return Path(path)
     given = {
         "model": model,
         "optimizer": optimizer,
@@ -97,16 +97,17 @@ def save_checkpoint(
     }
     failure: Exception | None = None
     try:
+        target = path_of(path)
+        name = zlib.crc32(os.fsencode(target))
         check_given(given)
-        if keep is not None and keep < 1:
-            raise ValueError(f"keep={keep}: at least the new one is kept")
-        step = int(step)
+        step = whole("step", step, 0)
+        keep = None if keep is None else whole("keep", keep, 1)
+        epoch = None if epoch is None else whole("epoch", epoch, 0)
         mine = {"rng": capture(), "loader": loader_state(loader)}
-        extra = plain(dict(extra or {}), "extra")
+        extra = extra_of(extra)
     except Exception as error:
         failure = error
-    name = zlib.crc32(os.fsencode(target)) if failure is None else 0
-    rows = ranks.gather_numbers([failure is not None, name, step if failure is None else 0])
+    rows = ranks.gather_numbers([0, name, step] if failure is None else [1, 0, 0])
     _raise_together(ranks, failure, any(row[0] for row in rows))
     if len({(row[1], row[2]) for row in rows}) > 1:
         asked = ranks.gather((str(target), step))

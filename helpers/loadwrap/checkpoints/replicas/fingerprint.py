@@ -48,13 +48,16 @@ def fingerprint(tensor: Tensor) -> int:
         An integer in [0, 2**64).
 
     Raises:
-        TypeError: The tensor has no bits to read (meta device, not initialised), or hides them.
+        TypeError: It is no tensor, has no bits to read (meta device, not initialised), or hides
+            them.
 
     Example:
         >>> import torch
         >>> fingerprint(torch.zeros(3)) == fingerprint(-torch.zeros(3))
         False
     """
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"a fingerprint is of a torch.Tensor, not of a {type(tensor).__name__}")
     return finish(digest(tensor), tensor)
 
 
