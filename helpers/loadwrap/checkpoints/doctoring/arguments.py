@@ -60,7 +60,9 @@ def parser(program: str) -> argparse.ArgumentParser:
     made.add_argument(
         "--fix", metavar="OUT", help="write the weights under the names that fit to a new file"
     )
-    made.add_argument("--force", action="store_true", help="let --fix replace an existing OUT")
+    made.add_argument(
+        "--force", action="store_true", help="let --fix replace an existing OUT, never FILE itself"
+    )
     made.add_argument(
         "--subset",
         action="store_true",
