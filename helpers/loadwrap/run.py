@@ -99,6 +99,8 @@ def torchrun(
     except KeyboardInterrupt:
         if run._started:  # stop was pressed before anybody attended the job
             run.stop()
+            if run._started.error:
+                raise run._started.error from None
         raise
 
 
