@@ -11,7 +11,7 @@ from torch import nn
 
 from loadwrap.checkpoints import audit_resume, load_checkpoint, save_checkpoint
 from loadwrap.checkpoints.audit.audit import AuditError
-from loadwrap.checkpoints.files import choose
+from loadwrap.checkpoints.files import choose, together
 from loadwrap.checkpoints.files.errors import CheckpointError, SaveFailed
 
 
@@ -126,3 +126,20 @@ def test_a_link_stays_and_what_it_points_to_is_written(tmp_path):
         assert save_checkpoint(link, step=step, model=net).name == "real.pt"
     assert link.is_symlink() and not (tmp_path / "disk" / "real.pt").is_symlink()
     assert load_checkpoint(link, model=net).step == 2
+
+
+def test_a_file_removed_between_the_choice_and_the_reading_gives_the_next_one(
+    tmp_path, monkeypatch
+):
+    net, real = nn.Linear(4, 4), together.choose
+    for step in (1, 2):
+        save_checkpoint(tmp_path, step=step, model=net)
+
+    def choosing(place):
+        choice = real(place)
+        if choice.path.name == "step_00000002.pt":
+            choice.path.unlink()
+        return choice
+
+    monkeypatch.setattr(together, "choose", choosing)
+    assert load_checkpoint(tmp_path, model=net).step == 1

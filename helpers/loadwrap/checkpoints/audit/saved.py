@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..files.choose import choose
+from ..files.choose import choose, seen
 from ..files.errors import CheckpointError
 from ..files.manifest import NEXT, SUFFIX
 from ..keys.container import candidates
@@ -95,29 +95,24 @@ def _read_whole(place: Path) -> Saved:
         AuditError: It cannot be read.
     """
     last: tuple[int, ...] | None = None
+    saved: Saved | None = None
     for _ in range(_TRIES):
         path = _newest(place) if place.is_dir() else place
-        seen = _seen(path)
+        before = seen(path)
         try:
             tree = read(path)
         except AuditError:
-            if _seen(path) == seen:
+            if seen(path) == before:
                 raise
             continue
-        saved = Saved(path.name, tree, path, manifest_of(path), seen[-1] if seen else 0)
-        if seen == _seen(path) and (seen == last or _belong(saved)):
+        saved = Saved(path.name, tree, path, manifest_of(path), before[-1] if before else 0)
+        if before == seen(path) and (before == last or _belong(saved)):
             break
-        last = seen
+        last = before
         time.sleep(_PAUSE_S)
+    if saved is None:
+        raise AuditError(f"{place}: its files are replaced or removed while they are read")
     return saved
-
-
-def _seen(path: Path) -> tuple[int, ...]:
-    try:
-        now = path.stat()
-    except OSError:
-        return ()
-    return now.st_ino, now.st_mtime_ns, now.st_size
 
 
 def _belong(saved: Saved) -> bool:
@@ -135,8 +130,8 @@ def manifest_of(path: Path) -> dict[str, Any]:
     It has a name of its own for a moment while the file is replaced; the size tells which is meant.
     """
     found = [_manifest_at(Path(f"{path}{suffix}")) for suffix in (SUFFIX, NEXT)]
-    seen = _seen(path)
-    size = seen[-1] if seen else None
+    before = seen(path)
+    size = before[-1] if before else None
     return next((one for one in reversed(found) if one and one.get("size") == size), found[0])
 
 

@@ -33,12 +33,14 @@ class Choice:
         path: The file.
         manifest: What is recorded about it; None for a file that is not ours.
         stamp: Size and checksum, as the first rank read them.
+        seen: Which file that was, on the first rank.
         passed_over: What was newer and is not complete, in words.
     """
 
     path: Path
     manifest: dict[str, Any] | None
     stamp: Stamp
+    seen: tuple[int, ...] = ()
     passed_over: list[str] = field(default_factory=list)
 
 
@@ -61,37 +63,46 @@ def choose(place: Path) -> Choice:
     try:
         return _checked(place)
     except FileNotFoundError as error:
-        raise CheckpointError(f"{place} was removed while it was read", "missing") from error
+        raise CheckpointError(f"{place} was removed while it was read", "several") from error
     except CheckpointError as error:
         raise CheckpointError(f"{place} {error}{_other(place)}", error.reason) from error
 
 
-def verify(choice: Choice) -> None:
-    """Checks that this rank sees the file that the first rank chose.
+def verify(choice: Choice) -> tuple[int, ...]:
+    """Checks that this rank sees the file that the first rank chose, and returns its `seen`.
 
     Raises:
         CheckpointError: It does not, even after a while.
     """
     end = time.monotonic() + _PATIENCE_S
     while True:
-        found = stamp_of(choice.path) if choice.path.is_file() else None
+        before, found = seen(choice.path), None
+        with suppress(FileNotFoundError):
+            found = stamp_of(choice.path)
         if found == choice.stamp:
-            return
+            return before
         if time.monotonic() > end:
             break
         time.sleep(0.25)
     if found is None:
-        raise CheckpointError(f"{choice.path} cannot be seen from this rank", "missing")
+        raise CheckpointError(f"{choice.path} cannot be seen from this rank", "unseen")
     raise CheckpointError(f"{choice.path} is another file here than on the first rank", "several")
+
+
+def seen(path: Path) -> tuple[int, ...]:
+    """Returns what changes when a file is replaced or written to; empty if there is none."""
+    try:
+        now = path.stat()
+    except OSError:
+        return ()
+    return now.st_ino, now.st_mtime_ns, now.st_size
 
 
 def _newest(folder: Path) -> Choice:
     for _ in range(_TRIES):
-        files = _files(folder)
-        choice = _newest_of(folder, files)
-        if choice is not None:
+        if (choice := _newest_of(folder, _files(folder))) is not None:
             return choice
-    raise CheckpointError(f"{folder}: its files are removed while they are read", "missing")
+    raise CheckpointError(f"{folder}: its files are removed while they are read", "several")
 
 
 def _files(folder: Path) -> list[Path]:
@@ -141,16 +152,16 @@ def _checked(path: Path) -> Choice:
     if wrong := not_regular(path):
         raise CheckpointError(wrong)
     for _ in range(_TRIES):
-        seen = _seen(path)
+        before = seen(path)
         stamp = stamp_of(path)
         told = manifests(path)
         for manifest in told:
             if fits(manifest, stamp):
                 settle(path)
-                return Choice(path, manifest, stamp)
+                return Choice(path, manifest, stamp, before)
         if told or beside(path, NEXT).exists():
             time.sleep(_PAUSE_S)
-        if _seen(path) == seen and manifests(path) == told:
+        if seen(path) == before and manifests(path) == told:
             break  # nobody is writing: that is how it is
     if told and beside(path, SUFFIX).exists():
         whole = told[0]["size"]
@@ -162,12 +173,7 @@ def _checked(path: Path) -> Choice:
     if stamp.size == 0:
         raise CheckpointError("is empty", "empty")
     peek(path)
-    return Choice(path, None, stamp)
-
-
-def _seen(path: Path) -> tuple[int, int, int]:
-    now = path.stat()
-    return now.st_ino, now.st_mtime_ns, now.st_size
+    return Choice(path, None, stamp, before)
 
 
 def _step(path: Path) -> int | None:

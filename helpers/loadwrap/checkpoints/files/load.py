@@ -11,13 +11,14 @@ from torch import nn
 from torch.optim import Optimizer
 
 from ..ranks import Ranks, spell
-from .choose import Choice, choose, peek, verify
-from .errors import CheckpointError, on_ranks
+from .choose import Choice
+from .errors import CheckpointError
 from .loaded import Loaded
 from .parts import check_given
 from .plain import detached
 from .plan import Plan, make_plan
 from .restore import apply
+from .together import open_together, raise_together
 from .worlds import other_world
 
 if TYPE_CHECKING:
@@ -98,26 +99,16 @@ def load_checkpoint(
         "sampler": sampler,
     }
     _same_on_all(ranks, given, exact, missing_ok)
-    decision: Choice | CheckpointError | None = None
-    if ranks.me == ranks.first:
-        try:
-            decision = choose(Path(path))
-        except Exception as error:
-            decision = _as_checkpoint_error(error)
-    decision = ranks.from_first(decision)
-    if isinstance(decision, CheckpointError):
-        if missing_ok and decision.reason == "missing":
-            return Loaded(notes=(str(decision),))
-        raise CheckpointError(str(decision), decision.reason)
-    assert decision is not None
-    tree: Any = None
+    try:
+        decision, tree = open_together(Path(path), ranks)
+    except CheckpointError as error:
+        if missing_ok and error.reason == "missing":
+            return Loaded(notes=(str(error),))
+        raise
     plan: Plan | None = None
     failure: Exception | None = None
     try:
         check_given(given)
-        if ranks.me != ranks.first:
-            verify(decision)
-        tree = _read(decision)
         plan = make_plan(tree, decision, given)
         loaded = _describe(plan, decision, tree, ranks)
         plan.notes += other_world(plan, ranks.size, sampler, loader, tree)
@@ -125,13 +116,13 @@ def load_checkpoint(
             _refuse_inexact(plan, decision, loaded, ranks)
     except Exception as error:  # the others must know before anybody changes anything
         failure = error
-    _raise_together(ranks, failure, "nothing was changed")
+    raise_together(ranks, failure, "nothing was changed")
     assert plan is not None
     try:
         loaded.restored = tuple(apply(plan, given, tree, ranks))
     except Exception as error:
         failure = error
-    _raise_together(ranks, failure, "the objects may be half restored")
+    raise_together(ranks, failure, "the objects may be half restored")
     loaded.notes = tuple(plan.notes)
     if ranks.me == ranks.first:
         _warn(loaded, decision)
@@ -188,13 +179,6 @@ def _refuse_inexact(plan: Plan, choice: Choice, loaded: Loaded, ranks: Ranks) ->
         raise CheckpointError(f"{choice.path} cannot be resumed exactly: {'; '.join(reasons)}")
 
 
-def _read(choice: Choice) -> Any:
-    try:
-        return peek(choice.path)
-    except CheckpointError as error:
-        raise CheckpointError(f"{choice.path} {error}", error.reason) from error
-
-
 def _warn(loaded: Loaded, choice: Choice) -> None:
     """Says on one rank what must not be overlooked."""
     words = [f"passed over: {text}" for text in choice.passed_over]
@@ -204,19 +188,3 @@ def _warn(loaded: Loaded, choice: Choice) -> None:
         words.append(f"the file has {', '.join(loaded.unused)}, which nobody asked for")
     for text in words:
         warnings.warn(f"{choice.path.name}: {text}", stacklevel=3)
-
-
-def _as_checkpoint_error(error: Exception) -> CheckpointError:
-    if isinstance(error, CheckpointError):
-        return error
-    return CheckpointError(f"{type(error).__name__}: {error}")
-
-
-def _raise_together(ranks: Ranks, failure: Exception | None, after: str) -> None:
-    failed = ranks.agree(failure)
-    if not failed:
-        return
-    if isinstance(failure, CheckpointError) and len(failed) == ranks.size:
-        raise failure
-    reason = failure.reason if isinstance(failure, CheckpointError) else "other rank"
-    raise CheckpointError(f"{on_ranks(failed, ranks.size)} ({after})", reason) from failure
