@@ -80,9 +80,9 @@ def test_files_of_older_versions_and_of_subclasses_are_of_the_same_class(tmp_pat
     torch.save(state, tmp_path / "a.pt")
     for kind in (Mine, torch.optim.Adam, torch.optim.AdamW):
         other, mine = trained(kind)
-        assert "optimizer" in load_checkpoint(
-            tmp_path / "a.pt", model=other, optimizer=mine
-        ).restored
+        assert (
+            "optimizer" in load_checkpoint(tmp_path / "a.pt", model=other, optimizer=mine).restored
+        )
         mine.step()
 
 
