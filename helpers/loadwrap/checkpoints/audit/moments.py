@@ -73,7 +73,7 @@ def check_optimizer(
     if saved is None:
         return Finding(NOT_RECORDED, "the file holds no optimizer state: it starts from nothing")
     if wrong := other_kind(saved, optimizer):
-        return fault(STATE, wrong)
+        return fault(STATE, wrong, nothing=not any(map(optimizer.state.get, ours)))
     if _is_zero(optimizer):
         return _check_zero(saved, optimizer)
     if any(is_sharded(parameter) for parameter in ours):
