@@ -29,7 +29,7 @@ def by_hand(curves: Curves, *, complete: bool) -> list[tuple[int, float]]:
             with np.errstate(all="ignore"):
                 for value in found:
                     total = total + value
-                mean.append((step, float(total / len(found))))
+                mean.append((step, float(total / len(found)) + 0.0))
     return mean
 
 

@@ -55,6 +55,8 @@ class RunningMean:
 
     def __init__(self) -> None:
         self._taken: dict[int, int] = {}
+        self._sizes: dict[int, int] = {}  # at the last look at everything
+        self._in_order = True
         self._until: int | None = None
         self._mean: Series | None = None
 
@@ -64,15 +66,20 @@ class RunningMean:
             return self._anew(series)
         if not series:
             return self._mean
-        if any(one.size == self._taken[rank] for rank, one in series.items()):
-            return self._mean
+        if not self._in_order:
+            same = all(one.size == self._sizes[rank] for rank, one in series.items())
+            return self._mean if same else self._anew(series)
         new = []
         for rank, one in series.items():
             steps = one.steps[self._taken[rank] :]
+            if len(steps) == 0:
+                continue
             ascending = bool(np.all(steps[1:] > steps[:-1]))
             if not ascending or (self._until is not None and steps[0] <= self._until):
                 return self._anew(series)  # a restart went back: some means have changed
             new.append((steps, one.values[self._taken[rank] :]))
+        if len(new) < len(series):
+            return self._mean  # some rank has nothing new, so no further step is complete
         until = self._until = min(int(steps[-1]) for steps, _ in new)
         chunk = {}
         for (rank, taken), (steps, values) in zip(self._taken.items(), new, strict=True):
@@ -87,6 +94,8 @@ class RunningMean:
 
         self._mean = NewSeries()
         self._taken = dict.fromkeys(series, 0)
+        self._sizes = {rank: one.size for rank, one in series.items()}
+        self._in_order = True
         if not series:
             return self._mean
         curves = {rank: (one.steps, one.values) for rank, one in series.items()}
@@ -95,7 +104,10 @@ class RunningMean:
         self._until = int(steps[-1]) if len(steps) else None
         if len(steps):
             for rank, one in series.items():
-                self._taken[rank] = int(np.flatnonzero(one.steps <= steps[-1])[-1]) + 1
+                n = self._taken[rank] = int(np.flatnonzero(one.steps <= steps[-1])[-1]) + 1
+                # A restart went back: later steps of before it lie among what counts as taken,
+                # so nothing can be added at the end until the ranks have passed them.
+                self._in_order &= not np.any(one.steps[:n] > steps[-1])
         return self._mean
 
 

@@ -182,7 +182,8 @@ def test_the_state_and_the_settings_of_the_optimizer(ranks):
     assert facts["rate"][1:4] == ["param_groups[0].lr", [1], pytest.approx(0.001)]
     assert "by 0.001, in 1 of 1 value: rank 1 against rank 0" in facts["rate"][4]
     assert (
-        facts["only_some"][0] == "RuntimeError" and "some ranks only: not on rank 0" in facts["only_some"][1]
+        facts["only_some"][0] == "RuntimeError"
+        and "some ranks only: not on rank 0" in facts["only_some"][1]
     )
 
 
