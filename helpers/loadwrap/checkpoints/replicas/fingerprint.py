@@ -6,9 +6,10 @@ changed ends in another state. Mixing brings the top bits down: without it the s
 stays in the top bit for ever, and two changed signs cancel. The states are chained again until
 few are left, and those are summed with odd weights.
 
-A CPU walks the rows block by block, so that the states stay in its cache; threads share the
-blocks, and each block is too small for torch to share it out itself, which would cost a meeting
-of all threads at every step. A GPU takes whole rows. All compute the same number.
+A CPU walks the rows block by block, so that the states stay in its cache; a block is long enough
+for torch's own threads to be worth their meeting after every step. (Threads of Python's, a block
+each, took turns with the interpreter: slower than one.) A GPU takes whole rows. All compute the
+same number.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch import Tensor
@@ -25,9 +25,7 @@ from torch.nn.parameter import is_lazy
 _WORD, _PAIR = torch.int32, torch.int64
 _ROWS = 64
 _LANES = 1 << 14  # as many states are summed in the end
-_BLOCK = (1 << 15) - 2  # words; torch shares out what has 2**15 and more
-_SHARED = 1 << 20  # words from which on threads are worth their start
-_THREADS = 8  # more would wait for Python
+_BLOCK = 1 << 19  # words: 2 MB of states
 _ODD = 0x2545F491
 _START = 0x1B873593
 _DOWN = 15
@@ -143,17 +141,9 @@ def _chained(words: Tensor) -> Tensor:
     if words.device.type != "cpu":
         _chain(table, states[:lanes])
         return states
-    blocks = [
-        (table[:, begin : begin + _BLOCK], states[begin : min(begin + _BLOCK, lanes)])
-        for begin in range(0, lanes, _BLOCK)
-    ]
-    threads = min(torch.get_num_threads(), _THREADS, len(blocks))
-    if threads > 1 and words.numel() >= _SHARED:
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(lambda block: _chain(*block), blocks))
-    else:
-        for block in blocks:
-            _chain(*block)
+    for begin in range(0, lanes, _BLOCK):
+        end = min(begin + _BLOCK, lanes)
+        _chain(table[:, begin:end], states[begin:end])
     return states
 
 
