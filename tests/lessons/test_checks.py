@@ -9,40 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from lesson_cells import changed, run_of, source, verdict
 from lesson_files import lesson, solution
-from loadwrap import Run, torchrun
+from loadwrap import torchrun
 from loadwrap.lessons.lesson_00 import check_contract, check_curves, check_parts
 from loadwrap.lessons.lesson_01 import check_evidence, check_height, check_resume
-from loadwrap.magic import run_cell
 
 pytestmark = pytest.mark.usefixtures("beside_the_lessons")
-
-
-def source(notebook, identity: str) -> str:
-    return next(cell.source for cell in notebook.cells if cell.id == identity)
-
-
-def changed(text: str, *changes: tuple[str, str]) -> str:
-    for old, new in changes:
-        assert old in text, f"no {old!r} in {text!r}"
-        text = text.replace(old, new)
-    return text
-
-
-def run_of(cell: str) -> Run:
-    """Run a %%torchrun cell in the background."""
-    line, _, body = cell.removeprefix("%%torchrun").partition("\n")
-    names: dict[str, Run] = {}
-    run_cell(f"{line.replace('--quiet', '')} --background --as run", body, names)
-    return names["run"]
-
-
-def verdict(capsys: pytest.CaptureFixture[str], check, *arguments) -> str:
-    capsys.readouterr()
-    check(*arguments)
-    said = capsys.readouterr().out
-    assert said.startswith(("Yes: ", "Not yet: ")) and said.count("\n") == 1, said
-    return said
 
 
 def test_every_rank_has_a_curve(capsys) -> None:
