@@ -111,9 +111,10 @@ def save(
 def accuracy(model: nn.Module, test: TensorDataset, device: torch.device) -> float:
     """Return the share of test images that this rank's own replica names rightly."""
     images, labels = (tensor.to(device) for tensor in test.tensors)
+    mode = model.training
     model.eval()
     share = (model(images).argmax(1) == labels).float().mean().item()
-    model.train()
+    model.train(mode)  # as it was: an evaluation leaves no trace
     return share
 
 
