@@ -47,6 +47,8 @@ class Canvas:
 
     def box(self, box: Box, color: str, alpha: float = 1.0) -> None:
         """Fills a rectangle."""
+        if color != "white":
+            self._note(color)
         left, bottom, right, top = box
         corners = [(left, bottom), (right, bottom), (right, top), (left, top), (left, bottom)]
         gc = self._agg.new_gc()
