@@ -393,3 +393,25 @@ def test_a_bad_argument_or_a_pipe_on_one_rank_raises_on_all(ranks):
         assert "rank 1: TypeError: keep='2'" in facts["keep"][1]
         assert facts["pipe"][0] == "SaveFailed" and "is a FIFO" in facts["pipe"][1]
         assert facts["load"][0] == "CheckpointError" and "is a FIFO" in facts["load"][1]
+
+
+def test_a_part_that_rank_0_was_not_given_is_not_lost_in_silence(ranks):
+    said = run(
+        ranks,
+        """
+        net = DistributedDataParallel(Net())
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        average = torch.optim.swa_utils.AveragedModel(net.module)
+        say(
+            lost=caught(lambda: save_checkpoint(
+                "a.pt", step=1, model=net, optimizer=None if rank == 0 else optimizer)),
+            kept=caught(lambda: save_checkpoint(
+                "b.pt", step=1, model=net, ema=average if rank == 0 else None)),
+        )
+        """,
+    )
+    for facts in said:
+        kind, words = facts["lost"]
+        assert kind == "SaveFailed"
+        assert "rank 0 was given no optimizer, rank 1 was" in words
+        assert facts["kept"] == "b.pt"  # an average kept on rank 0 alone is what others do too

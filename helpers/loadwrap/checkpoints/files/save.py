@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from ..ranks import Ranks
+from ..ranks import Ranks, spell
 from .arguments import extra_of, path_of, whole
 from .atomic import Stamp, remove_leftovers, write_beside
 from .errors import SaveFailed, on_ranks
@@ -74,7 +74,8 @@ def save_checkpoint(
 
     Raises:
         SaveFailed: On every rank: the disk is full, an object cannot be read back safely, the
-            ranks do not agree on the file. What was there is untouched.
+            ranks do not agree on the file, or one gives a part that the first was not given.
+            What was there is untouched.
         RuntimeError: torchrun started several ranks, but no process group was made.
 
     Example:
@@ -107,14 +108,17 @@ def save_checkpoint(
         extra = extra_of(extra)
     except Exception as error:
         failure = error
-    rows = ranks.gather_numbers([0, name, step] if failure is None else [1, 0, 0])
+    parts = [thing is not None for thing in given.values()]
+    asked = [0, name, step] if failure is None else [1, 0, 0]
+    rows = ranks.gather_numbers([*asked, *parts])
     _raise_together(ranks, failure, any(row[0] for row in rows))
+    _refuse_lost(ranks, list(given), [row[3:] for row in rows])
     if len({(row[1], row[2]) for row in rows}) > 1:
-        asked = ranks.gather((str(target), step))
+        places = ranks.gather((str(target), step))
         raise SaveFailed(
             "the ranks were asked to save different things: "
             + "; ".join(
-                f"rank {n}: {p}, step {s}" for n, (p, s) in zip(ranks.numbers, asked, strict=True)
+                f"rank {n}: {p}, step {s}" for n, (p, s) in zip(ranks.numbers, places, strict=True)
             )
         )
     consolidate = getattr(optimizer, "consolidate_state_dict", None)
@@ -128,6 +132,18 @@ def save_checkpoint(
             failure = error
     _raise_together(ranks, failure, None)
     return ranks.from_first(target)
+
+
+def _refuse_lost(ranks: Ranks, names: list[str], given: list[list[int]]) -> None:
+    """Raises if a rank gives what the writing one was not given: the file would lack it."""
+    for index, name in enumerate(names):
+        others = [rank for rank, row in zip(ranks.numbers, given, strict=True) if row[index]]
+        if others and not given[0][index]:
+            raise SaveFailed(
+                f"nothing was saved: {spell([ranks.numbers[0]])} was given no {name}, "
+                f"{spell(others)} {'was' if len(others) == 1 else 'were'}; every rank gives the "
+                "same parts"
+            )
 
 
 def _write(
