@@ -39,13 +39,13 @@ SCHEDULES = {  # the learning rate, as a factor of --lr, by the share of the ste
 class DigitNet(nn.Module):
     """Two convolutions with batch norm, dropout and a linear head: [n, 1, 8, 8] to [n, 10]."""
 
-    def __init__(self) -> None:
+    def __init__(self, dropout: float = 0.1) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(1, 16, 3, padding=1, bias=False)
         self.norm1 = nn.BatchNorm2d(16)
         self.conv2 = nn.Conv2d(16, 32, 3, padding=1, bias=False)
         self.norm2 = nn.BatchNorm2d(32)
-        self.dropout = nn.Dropout(0.1)
+        self.dropout = nn.Dropout(dropout)
         self.head = nn.Linear(32 * 2 * 2, 10)
         nn.init.normal_(self.head.weight, std=0.01)  # a small head guesses evenly: loss ln 10
         nn.init.zeros_(self.head.bias)
@@ -130,7 +130,7 @@ def distance_to_rank0(model: nn.Module) -> float:
 def train(args: argparse.Namespace, device: torch.device) -> None:
     """Build, load and wrap, then train from the checkpoint's step, or from 0, to `args.steps`."""
     torch.manual_seed(args.seed + dist.get_rank())  # each rank starts from other weights
-    model = DigitNet().to(device)
+    model = DigitNet(args.dropout).to(device)
     options = {"lr": args.lr, "weight_decay": args.weight_decay}
     optimizer: Optimizer
     if args.optimizer == "sgd":
@@ -184,6 +184,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--lr", type=float, default=0.1)
     parser.add_argument("--momentum", type=float, default=0.9, help="of sgd")
     parser.add_argument("--weight-decay", type=float, default=0.0)
+    parser.add_argument("--dropout", type=float, default=0.1, help="0 leaves nothing to chance: "
+                        "a right resume then equals an uninterrupted run")  # fmt: skip
     parser.add_argument("--schedule", choices=SCHEDULES, default="constant")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--save", type=Path, help="write a checkpoint here at the end")
@@ -198,6 +200,8 @@ def parse_arguments() -> argparse.Namespace:
         parser.error(str(error))
     if min(args.steps, args.batch_size) < 1:
         parser.error("--steps and --batch-size must be at least 1")
+    if not 0 <= args.dropout <= 1:
+        parser.error("--dropout must be between 0 and 1")
     if args.resume and not args.resume.is_file():
         parser.error(f"--resume {args.resume}: no such file")
     if args.save and not args.save.parent.is_dir():

@@ -80,6 +80,7 @@ def test_a_schedule_stays_between_0_and_1(script, name: str) -> None:
         (("--resume", "none.pt"), "--resume none.pt: no such file"),
         (("--save", "no/folder/a.pt"), "--save no/folder/a.pt: no such folder"),
         (("--steps", "0"), "--steps and --batch-size must be at least 1"),
+        (("--dropout", "2"), "--dropout must be between 0 and 1"),
         (("--stepps", "3"), "unrecognized arguments: --stepps 3"),
         (("--schedule", "stairs"), "invalid choice: 'stairs'"),
     ],
