@@ -49,7 +49,7 @@ def plot_names(module: nn.Module, key: str) -> Picture:
     for depth, box in enumerate(boxes):
         _draw_box(canvas, size[1] - _HEAD, depth, len(boxes), box)
     way = ", which has ".join(
-        f"{box.segment}, a {box.title}{' (added by a wrapper)' if box.added else ''}"
+        f"{box.segment}, a {box.title}{f' (added by {box.added})' if box.added else ''}"
         for box in boxes[1:]
     )
     alt = f"The name {key}, attribute by attribute: the {boxes[0].title} has {way}."
@@ -61,7 +61,7 @@ class _Box:
     segment: str  # the attribute under which it lies; empty for the outermost
     title: str
     beside: tuple[str, ...]  # the other attributes that hold something of a state dict
-    added: bool
+    added: str  # the class of the wrapper that added the segment, or nothing
     color: str
 
 
@@ -80,12 +80,12 @@ def _walk(module: nn.Module, key: str) -> list[_Box]:
     wrappers = wrapper_paths(module)
     segments = key.split(".")
     boxes, here, path = [], module, ""
-    boxes.append(_Box("", type(module).__name__, _others(module, segments[0]), False, GREY))
+    boxes.append(_Box("", type(module).__name__, _others(module, segments[0]), "", GREY))
     for index, segment in enumerate(segments):
         found = _held(here).get(segment)
         if found is None:
             raise ValueError(_lost(here, path, segment, key))
-        added = wrappers.get(path) == segment
+        added = type(here).__name__ if wrappers.get(path) == segment else ""
         color = RANK_0 if added else NESTED[sum(not box.added for box in boxes) % len(NESTED)]
         path = f"{path}.{segment}" if path else segment
         last = index == len(segments) - 1
@@ -153,21 +153,21 @@ def _draw_box(canvas: Canvas, top: float, depth: int, count: int, box: _Box) -> 
     low = top - count * _STEP - (count - depth - 1) * _BELOW
     width = 2.4 if box.added else 1.2
     canvas.box((left, low, right, high), "white")
-    canvas.box((left, low, right, high), box.color, 0.18 if box.added else 0.08)
+    if box.segment:
+        canvas.box((left, low, right, high), box.color, 0.2 if box.added else 0.1)
     xs, ys = [left, right, right, left, left], [low, low, high, high, low]
     canvas.line(xs, ys, box.color, width=width)
     x = left + 10
     if box.segment:
-        words = f".{box.segment}"
+        words, said = f".{box.segment}", f"added by {box.added}" if box.added else ""
         wide = canvas.text_width(words, bold=True)
-        canvas.box((x - 4, high - 3, x + wide + 4, high + 3), "white")
-        canvas.text(x, high + 1, words, box.color, bold=True)
-        if box.added:
-            said = "added by the wrapper"
-            canvas.box((x + wide + 4, high - 3, x + wide + 130, high + 3), "white")
-            canvas.text(x + wide + 8, high + 1, said, box.color, size=10)
-    canvas.text(x, high - 18, box.title, INK, size=12, bold=not box.beside)
+        more = 8 + canvas.text_width(said, size=10) if said else 0
+        tab = (x - 5, high - 8, x + wide + more + 5, high + 8)
+        canvas.box(tab, "white")
+        canvas.text(x, high, words, box.color, bold=True)
+        canvas.text(x + wide + 8, high, said, box.color, size=10)
+    canvas.text(x, high - 20, box.title, INK, size=12, bold=True)
     if box.beside:
-        title = canvas.text_width(box.title, size=12)
+        title = canvas.text_width(box.title, size=12, bold=True)
         words = canvas.fitting(f"also: {', '.join(box.beside)}", right - x - title - 40, size=10)
-        canvas.text(right - 8, high - 18, words, GREY, size=10, across="right")
+        canvas.text(right - 8, high - 20, words, GREY, size=10, across="right")
