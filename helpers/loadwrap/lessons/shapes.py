@@ -11,7 +11,7 @@ from ..curves.scene import DARK, GREY, INK, RANK_0
 WIDTH = 720
 # Okabe and Ito's colours, less the two that mean rank 0 and the other ranks in every figure.
 # Each is told from its neighbours in grey too, and what is in a box has a letter besides.
-FILLS = ("#009E73", "#F0E442", "#CC79A7", "#E69F00", "#56B4E9", "#8A6D00", "#7A4FBF", "#5A5A5A")
+FILLS = ("#009E73", "#F0E442", "#CC79A7", "#8A6D00", "#56B4E9", "#7A4FBF", "#E69F00", "#5A5A5A")
 NESTED = ("#0F5F9E", "#00704F", "#9A2F70", "#6B5500", "#5A35A0")  # dark enough for small words
 OTHERS = "#{:02X}{:02X}{:02X}".format(*DARK)
 
