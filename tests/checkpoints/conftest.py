@@ -4,6 +4,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+import torch
 
 from loadwrap import torchrun
 
@@ -28,6 +29,15 @@ main()
 dist.barrier()
 dist.destroy_process_group()
 """
+
+
+@pytest.fixture(autouse=True)
+def allowed_as_before():
+    """A class that a printed line allowed in this process must not be allowed in the next test."""
+    allowed = torch.serialization.get_safe_globals()
+    yield
+    torch.serialization.clear_safe_globals()
+    torch.serialization.add_safe_globals(allowed)
 
 
 @pytest.fixture

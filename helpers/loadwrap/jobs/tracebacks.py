@@ -15,6 +15,8 @@ _CHAINED = (
 _PREFIX = re.compile(r"^\[(?:rank|default)\d+\]: ?", re.MULTILINE)
 # A log line of torch's C++ side, which may follow the traceback: [W1129 18:50:59.123 …
 _CPP_LOG = re.compile(r"^(?:\[rank\d+\]:)?\[[WIEF]\d{4} .*\n?", re.MULTILINE)
+# What the C++ runtime prints last when a thread of gloo's is still there as the process ends.
+_ABORTED = re.compile(r"^terminate called .*", re.MULTILINE | re.DOTALL)
 _FRAME = re.compile(r'  File "(?P<file>.*)", line \d+, in ')
 
 
@@ -41,6 +43,7 @@ def last_traceback(text: str) -> str:
     start = text.rfind(_START)
     if start < 0:
         return ""
+    text = text[:start] + _ABORTED.sub("", text[start:])
     while True:
         before = text[:start].rstrip()
         if not before.endswith(_CHAINED):

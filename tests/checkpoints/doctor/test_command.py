@@ -100,12 +100,7 @@ def test_the_lines_it_prints_cure(
     where = next(line for line in lines if line.startswith("open ")).removeprefix("open ").strip()
     model = layouts.Net()
     names = {"torch": torch, "model": model}
-    allowed = torch.serialization.get_safe_globals()
-    try:
-        exec(f"{where}\n{load}", names)
-    finally:
-        torch.serialization.clear_safe_globals()
-        torch.serialization.add_safe_globals(allowed)
+    exec(f"{where}\n{load}", names)
     saved = torch.load(path, weights_only=False)
     saved = saved.get("state_dict") or saved.get("teacher") or saved
     _, _, prefix = FITS[layout]

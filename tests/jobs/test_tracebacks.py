@@ -1,0 +1,26 @@
+"""What a rank printed last is not always its traceback."""
+
+from __future__ import annotations
+
+from loadwrap.jobs.tracebacks import last_line, last_traceback, last_words
+
+RAISED = """\
+[rank1]: Traceback (most recent call last):
+[rank1]:   File "train.py", line 3, in <module>
+[rank1]:     {}["the cause"]
+[rank1]: KeyError: 'the cause'
+"""
+WITHOUT = "terminate called without an active exception\n"
+AFTER = "terminate called after throwing an instance of 'c10::Error'\n  what():  gone\nframe #0\n"
+
+
+def test_an_abort_at_the_exit_is_no_part_of_a_traceback() -> None:
+    for abort in ("", WITHOUT, AFTER, "[W1129 18:50:59.123 socket.cpp:1] x\n" + WITHOUT):
+        traceback = last_traceback("step 1\n" + RAISED + abort)
+        assert traceback.splitlines()[-1] == "KeyError: 'the cause'"
+        assert last_line(traceback) == "KeyError: 'the cause'"
+
+
+def test_an_abort_alone_is_all_there_is_to_say() -> None:
+    assert last_traceback(WITHOUT) == ""
+    assert last_words("step 1\n" + WITHOUT) == WITHOUT.strip()
