@@ -11,6 +11,9 @@ python=.venv/bin/python
 unset PYTHONUNBUFFERED MPLBACKEND JUPYTER_PATH JUPYTER_CONFIG_DIR
 export JUPYTER_PREFER_ENV_PATH=1 IPYTHONDIR="$PWD/.venv/ipython"
 
+# The cores are shared by file: a notebook's cells, and a file's fixtures, stay in one process.
+shared="--numprocesses auto --maxprocesses 4 --dist loadfile"
+
 find_browser() {
     for name in ${CHROMIUM:+"$CHROMIUM"} chromium chromium-browser google-chrome google-chrome-stable \
         "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome" \
@@ -28,14 +31,20 @@ check() {
         "$python" -m ruff format --check && return $style
         ;;
     types) "$python" -m mypy ;;
-    unit) "$python" -m pytest tests --ignore=tests/browser ;;
+    unit)
+        # What watches processes and clocks has the cores to itself; everything else shares them.
+        "$python" -m pytest tests/jobs tests/setup
+        alone=$?
+        "$python" -m pytest tests --ignore=tests/jobs --ignore=tests/setup --ignore=tests/browser \
+            $shared && return $alone
+        ;;
     notebooks)
         set --
         for notebook in notebooks/*.ipynb notebooks/solutions/*.ipynb; do
             [ -f "$notebook" ] && set -- "$@" "$notebook"
         done
         [ $# -gt 0 ] || { echo "There is no notebook in notebooks/." && return 1; }
-        "$python" -m pytest --nbval --nbval-cell-timeout=120 \
+        "$python" -m pytest $shared --nbval --nbval-cell-timeout=120 \
             --nbval-sanitize-with tests/nbval_sanitize.cfg "$@"
         ;;
     browser)
