@@ -2,14 +2,15 @@
 # PYTHON=… names the Python to make .venv with, PORT=… the port of `make lab`.
 
 .DEFAULT_GOAL := help
-.PHONY: help environment setup lab demo test test-portable lint types unit notebooks browser \
-        bench execute clean
+.PHONY: help environment setup lab demo site site-links test test-portable lint types unit \
+        notebooks browser bench execute clean
 
 python := .venv/bin/python
 
 help:
 	@echo "make lab            JupyterLab on the first lesson (PORT=8888)"
 	@echo "make demo           the same experiment in the terminal: a table, and the figure as PNG"
+	@echo "make site           the lessons as web pages, in build/site; runs nothing"
 	@echo "make test           everything that CI runs: lint, types, unit, notebooks, browser"
 	@echo
 	@echo "make lint           the style of the code"
@@ -18,6 +19,7 @@ help:
 	@echo "make notebooks      every lesson runs and prints what its committed outputs say"
 	@echo "make browser        a lesson in JupyterLab, in headless Chromium"
 	@echo "make test-portable  make notebooks, on the plainest instruction set of the processor"
+	@echo "make site-links     whether the links to other sites hold; needs a network"
 	@echo "make bench          the benchmarks, in one table"
 	@echo "make execute        run the lessons again and save their outputs (NB=notebooks/00_….ipynb)"
 	@echo "make setup          only make or update .venv (PYTHON=python3.12)"
@@ -34,6 +36,12 @@ lab: environment
 
 demo: environment
 	@exec $(python) launch/demo.py
+
+site: environment
+	@exec $(python) tools/build_site.py
+
+site-links: environment
+	@exec $(python) tools/build_site.py --links
 
 test: environment
 	@tools/check.sh lint types unit notebooks browser

@@ -179,7 +179,7 @@ else
 fi
 : >$log
 pip_install setuptools
-pip_install -e ".[course,test]"
+pip_install -e ".[course,site,test]"
 quieten_jupyterlab
 
 mkdir $made_from
