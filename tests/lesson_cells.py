@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import linecache
+
 import pytest
 
 from lesson_files import code_cells
@@ -27,7 +29,9 @@ def run_until(notebook, last: str, change: dict[str, tuple[str, str]]) -> list[s
                 line, _, body = source.removeprefix("%%torchrun").partition("\n")
                 run_cell(line, body, names)
             else:
-                exec(compile(source, cell.id, "exec"), names)
+                # As IPython does it: as_file() looks up the source of a cell's function.
+                linecache.cache[cell.id] = len(source), None, source.splitlines(True), cell.id
+                exec(compile(source, cell.id, "exec", dont_inherit=True), names)
         except AssertionError:
             failed.append(cell.id)
         if cell.id == last:

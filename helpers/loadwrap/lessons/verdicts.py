@@ -40,7 +40,8 @@ def result_of(function: Callable[..., Any], *arguments: object) -> Any:
         return function(*arguments)
     except Exception as error:
         name = getattr(function, "__name__", "your function")
-        raise NotYet(f"{name} raised {type(error).__name__}: {error}.") from None
+        first_line = str(error).partition("\n")[0].rstrip(":. ")  # a verdict is one line
+        raise NotYet(f"{name} raised {type(error).__name__}: {first_line}.") from None
 
 
 def waited(run: Run) -> Run:
