@@ -16,7 +16,7 @@ smartquotes = False
 
 # The outputs are those that were committed: building the site runs nothing.
 nb_execution_mode = "off"
-nb_code_prompt_show = "What happened (predict first, then open)"
+nb_code_prompt_show = "What happened: predict first, then open"
 nb_code_prompt_hide = "What happened"
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3

@@ -9,6 +9,7 @@ that they launch, and what docs/ adds. Nothing of a lesson is written anywhere b
 
 import argparse
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -19,7 +20,6 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
-SOURCE, SITE = ROOT / "build" / "site-source", ROOT / "build" / "site"
 
 Notebook = dict[str, Any]
 
@@ -108,34 +108,36 @@ def pages() -> Iterator[tuple[str, str]]:
         yield path.name, text.replace("% lessons\n", table_of_lessons() + "\n")
 
 
-def lay_out() -> None:
+def lay_out(source: Path) -> None:
     """Write the site's source anew: a page that was removed must not linger."""
-    for folder in (SOURCE, SITE):
-        shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(source, ignore_errors=True)
     for name, text in pages():
-        target = SOURCE / name
+        target = source / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
-    shutil.copytree(ROOT / "figures", SOURCE / "figures")
+    shutil.copytree(ROOT / "figures", source / "figures")
 
 
-def sphinx(builder: str, out: Path) -> int:
-    # -W: a link that leads nowhere fails the build; --keep-going: after all of them were told.
-    command = [sys.executable, "-m", "sphinx", "-b", builder, "-c", str(DOCS), "-W", "--keep-going"]
-    command += ["-q", "-j", "auto", "-d", str(SOURCE / ".doctrees"), str(SOURCE), str(out)]
+def sphinx(builder: str, source: Path, out: Path) -> int:
+    """Run Sphinx; a link that leads nowhere fails the build, after all of them were told."""
+    shutil.rmtree(out, ignore_errors=True)
+    options = ["-W", "--keep-going", "-q", "-j", "auto", "-c", DOCS, "-d", source / ".doctrees"]
+    command = [sys.executable, "-m", "sphinx", "-b", builder, *options, source, out]
     return subprocess.run(command, cwd=ROOT).returncode
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Make the site in build/site.")
     parser.add_argument("--links", action="store_true", help="only check the links to other sites")
+    parser.add_argument("--into", type=Path, default=ROOT / "build", help="instead of build/")
     arguments = parser.parse_args()
-    lay_out()
+    source, site = arguments.into / "site-source", arguments.into / "site"
+    lay_out(source)
     if arguments.links:
-        sys.exit(sphinx("linkcheck", ROOT / "build" / "site-links"))
-    status = sphinx("html", SITE)
+        sys.exit(sphinx("linkcheck", source, arguments.into / "site-links"))
+    status = sphinx("html", source, site)
     if status == 0:
-        print(f"The site is in {SITE.relative_to(ROOT)}: open {SITE.relative_to(ROOT)}/index.html")
+        print(f"The site is ready: {os.path.relpath(site / 'index.html')}")
     sys.exit(status)
 
 
