@@ -190,7 +190,11 @@ def _one_file(
     if set(given) != set(model.state_dict()):
         raise NotYet(f"{words}: the names it returns are {_names(given)}.")
     incomplete = deepcopy(given)
-    model.load_state_dict(given)
+    try:
+        model.load_state_dict(given)
+    except RuntimeError as error:
+        told = " ".join(str(error).split())
+        raise NotYet(f"{words}: what it returns cannot be loaded: {told[:150]} …") from None
     pairs = zip(saved.state_dict().values(), model.state_dict().values(), strict=True)
     if not all(torch.equal(mine, theirs) for mine, theirs in pairs):
         raise NotYet(f"{words}: a tensor was loaded under another one's name.")

@@ -1,0 +1,139 @@
+"""Lesson 05: its claims fail without their faults, and its checks tell wrong answers from right."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from copy import deepcopy
+
+import pytest
+from torch.nn.modules.utils import consume_prefix_in_state_dict_if_present
+
+from lesson_cells import changed, run_of, run_until, source, verdict
+from lesson_files import lesson, solution
+from loadwrap.lessons.lesson_05 import check_cures, check_files, check_strip
+
+pytestmark = pytest.mark.usefixtures("beside_the_lessons")
+
+
+def test_a_file_saved_without_the_wrapper_has_no_prefix() -> None:
+    inside = {"save-run": ("ddp.state_dict()", "ddp.module.state_dict()")}
+    assert run_until(lesson(5), "table", inside) == ["error", "attribute", "table"]
+
+
+def test_a_plain_load_must_reach_every_rank() -> None:
+    one_rank = ('"runs/bare.pt"]', '"runs/bare.pt", "--order", "wrap_then_load_on_rank0"]')
+    assert run_until(lesson(5), "cures-numbers", {"cures-numbers": one_rank}) == ["cures-numbers"]
+
+
+def test_the_cures_do_no_damage_without_their_faults() -> None:
+    consume = "consume_prefix_in_state_dict_if_present(weights"
+    careful = {
+        "cures": ("if dist.get_rank() == 0:", "if True:"),
+        "replace": ('k.replace("module.", "")', 'k.removeprefix("module.")'),
+        "versions-lost": ("OrderedDict(short)", "short"),
+        "consume": (consume, f'if first.startswith("module."):\n        {consume}'),
+        "race": ("    torch.save(state, path)", "    one_rank(state, path)"),
+    }
+    failed = ["cures-numbers", "replace", "versions-lost", "consume", "race-count"]
+    assert run_until(lesson(5), "race-count", careful) == failed
+
+
+def test_each_error_has_a_cure_that_loads(capsys) -> None:
+    right = dict(zip("ABCD", (
+        "load into ddp.module",
+        "take the entry 'model'",
+        "read the file again and rename nothing",
+        "remove one prefix",
+    ), strict=True))  # fmt: skip
+    assert "which cure is for A" in verdict(capsys, check_cures, dict.fromkeys("ABCD"))
+    assert "which cure is for A" in verdict(capsys, check_cures, None)
+    swapped = {**right, "A": right["D"], "D": right["A"]}
+    assert "A: after 'remove one prefix' the load fails" in verdict(capsys, check_cures, swapped)
+    for letter in "ABCD":
+        for cure in set(right.values()) - {right[letter]}:
+            said = verdict(capsys, check_cures, {**right, letter: cure})
+            assert said.startswith(f"Not yet: {letter}: after")
+    assert "none of the four" in verdict(capsys, check_cures, {**right, "C": "strict=False"})
+    assert verdict(capsys, check_cures, right).startswith("Yes")
+    assert verdict(capsys, check_cures, OrderedDict(reversed(right.items()))).startswith("Yes")
+
+
+def cut_once(weights, model):
+    return OrderedDict((k.removeprefix("module."), v) for k, v in weights.items())
+
+
+def consumed(weights, model):
+    consume_prefix_in_state_dict_if_present(weights, "module.")
+    return weights
+
+
+def while_prefixed(weights, model):
+    weights = deepcopy(weights)
+    while all(name.startswith("module.") for name in weights):
+        consume_prefix_in_state_dict_if_present(weights, "module.")
+    return weights
+
+
+def trusting(weights, model):
+    weights = deepcopy(weights)
+    wanted = set(model.state_dict())
+    while set(weights) != wanted and all(name.startswith("module.") for name in weights):
+        consume_prefix_in_state_dict_if_present(weights, "module.")
+    return weights
+
+
+def borrowed(weights, model):
+    """Another way: look how deep the names lie, and let the model lend its versions."""
+    own = model.state_dict()
+    for depth in range(5):
+        prefix = "module." * depth
+        if {prefix + name for name in own} == set(weights):
+            found = OrderedDict((name, weights[prefix + name]) for name in own)
+            found._metadata = own._metadata  # type: ignore[attr-defined]
+            return found
+    raise KeyError("no number of prefixes makes the names equal")
+
+
+def positional(weights, model):
+    if len(weights) != len(model.state_dict()):
+        raise KeyError
+    named = OrderedDict(zip(model.state_dict(), reversed(weights.values()), strict=True))
+    named._metadata = model.state_dict()._metadata  # type: ignore[attr-defined]
+    return named
+
+
+def test_the_prefix_is_removed_and_nothing_else(capsys) -> None:
+    def say(strip) -> str:
+        return verdict(capsys, check_strip, strip)
+
+    def solved(identity: str):
+        names: dict = {"consume_prefix_in_state_dict_if_present": consumed.__globals__[
+            "consume_prefix_in_state_dict_if_present"]}  # fmt: skip
+        exec(source((lesson if identity == "stub" else solution)(5), "strip"), names)
+        return names["strip"]
+
+    assert "versions" in say(solved("stub"))
+    assert "a net with a child module, saved without" in say(consumed)
+    assert "versions" in say(cut_once)
+    assert "saved without the wrapper" in say(while_prefixed)
+    assert "refuses nothing" in say(trusting)
+    assert "cannot be loaded" in say(positional)
+    assert "raised TypeError" in say(lambda weights: weights)
+    assert "not the weights" in say(lambda weights, model: list(weights))
+    assert say(solved("right")).startswith("Yes")
+    assert say(borrowed).startswith("Yes")
+
+
+def test_the_files_have_one_writer(capsys) -> None:
+    stub, right = (source(book(5), "files") for book in (lesson, solution))
+    guard = "dist.get_rank() == 0"
+
+    def say(script: str) -> str:
+        return verdict(capsys, check_files, run_of(script), "runs")
+
+    assert "another rank saw" in say(stub)
+    assert "another rank saw" in say(changed(right, (guard, "dist.get_rank() == 3")))
+    assert "0 of its 10 files" in say(changed(right, (guard, "False")))
+    assert "the job failed" in say(changed(right, (guard, "dist.rank() == 0")))
+    assert say(right).startswith("Yes")
+    assert say(changed(stub, ("SLURM_PROCID", "RANK"))).startswith("Yes")
