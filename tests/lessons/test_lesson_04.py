@@ -27,7 +27,8 @@ from loadwrap.checkpoints import assert_in_sync
 def test_a7_fails_without_the_fault() -> None:
     """The cure becomes the right order: nothing drifts, and nothing leaves the whole run."""
     everywhere = ('"--order", order', '"--order", right')
-    failed = run_until(lesson(4), "distance", {"orders-run": everywhere})
+    one = {"saves": ("recipes.items()", "[('adamw', adamw)]")}  # the others are for later cells
+    failed = run_until(lesson(4), "distance", {**one, "orders-run": everywhere})
     assert lesson(4).metadata["lesson"]["claims"] == {"A7": "distance"}
     assert failed == ["orders-first", "distance"]
 
@@ -100,6 +101,13 @@ def weights_everywhere(model, optimizer, scheduler, path):
     return DistributedDataParallel(model)
 
 
+def optimizer_nowhere(model, optimizer, scheduler, path):
+    state = torch.load(path)
+    model.load_state_dict(state["model"])
+    scheduler.load_state_dict(state["scheduler"])
+    return DistributedDataParallel(model)
+
+
 def scheduler_forgotten(model, optimizer, scheduler, path):
     state = torch.load(path)
     model.load_state_dict(state["model"])
@@ -149,11 +157,12 @@ def test_a_resume_brings_everything_to_every_rank(capsys, saved) -> None:
     def say(order: str) -> str:
         return verdict(capsys, check_resume, quiet(*judged, "--order", order), right)
 
-    assert "at step 13 rank 1 of 2 left rank 0" in say("stub_mend.py:resume_tidily")
-    assert "rank 1 of 2 left rank 0" in say("stub_send.py:one_reader")
+    assert "by step 13 rank 1 of 2 had left rank 0" in say("stub_mend.py:resume_tidily")
+    assert "rank 1 of 2 had left rank 0" in say("stub_send.py:one_reader")
     assert "ranks 0, 1 of 2 did not resume" in say("mine.py:nothing")
-    assert "what did none of them load" in say("mine.py:weights_everywhere")
-    assert "left rank 0" in say("mine.py:scheduler_forgotten")
+    assert "saved learning rate" in say("mine.py:weights_everywhere")
+    assert "what did none of them load" in say("mine.py:optimizer_nowhere")
+    assert "had left rank 0" in say("mine.py:scheduler_forgotten")
     assert "FileNotFoundError" in say("reads_send.py:one_reader")
     assert say("solution_mend.py:resume_tidily").startswith("Yes: all 2 ranks")
     assert say("mine.py:read_everywhere").startswith("Yes")

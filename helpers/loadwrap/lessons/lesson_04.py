@@ -1,10 +1,10 @@
-"""Exercise checks of lesson 04: the guard after a resume, and orders that bring everything along."""
+"""Exercise checks of lesson 04: the guard after a resume, and orders that bring everything."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..jobs.errors import JobFailed
+from ..jobs.errors import JobFailed, JobStalled, JobStopped
 from .verdicts import NotYet, judge, listed, waited
 
 if TYPE_CHECKING:
@@ -56,14 +56,12 @@ def _guard(cure: Run, right: Run) -> str:
 
 def _resume(run: Run, right: Run) -> str:
     try:
-        waited(run)
-    except NotYet as unfinished:
-        try:
-            run.wait()
-        except JobFailed as failure:
-            said = f"the job failed. Rank {failure.rank} said: {_last_line(failure)}"
-            raise NotYet(said) from None
-        raise unfinished
+        run.wait()
+    except JobFailed as failure:
+        said = f"the job failed. Rank {failure.rank} said: {_last_line(failure)}"
+        raise NotYet(said) from None
+    except (JobStalled, JobStopped):
+        raise NotYet("the job was stopped before its end.") from None
     if not {"loss", "lr", "distance"} <= set(run.metrics):
         raise NotYet("the run must log a loss and, with --distance-every, a distance.")
     losses, distances = run.curve("loss"), run.curve("distance")
@@ -84,10 +82,10 @@ def _resume(run: Run, right: Run) -> str:
         raise NotYet(f"{listed(strangers)} of {len(losses)} did not resume from the checkpoint.")
     apart = [rank for rank, (_, far) in distances.items() if far.any()]
     if apart:
-        steps, far = distances[apart[0]]
+        first = min(steps[far > 0][0] for steps, far in distances.values() if far.any())
         raise NotYet(
-            f"the first losses are right, but at step {steps[far.argmax() and far.nonzero()[0][0]]}"
-            f" {listed(apart)} of {len(losses)} left rank 0: some state did not arrive there."
+            f"the first losses are right, but by step {first} {listed(apart)} of {len(losses)} "
+            "had left rank 0: some state did not arrive there."
         )
     if rates:
         raise NotYet(f"{listed(rates)} did not resume at the saved learning rate.")
