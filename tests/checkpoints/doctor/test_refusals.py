@@ -108,14 +108,15 @@ def test_a_sharded_tensor_is_seen_and_named(tmp_path: Path) -> None:
     "name",
     ["os.system", "posix.system", "builtins.eval", "subprocess.Popen", "builtins.getattr",
      "runpy.run_path", "operator.attrgetter", "importlib.import_module", "torch.hub.load",
-     "webbrowser.open", "pickle.loads", "torch.load", "numpy.load"],
+     "webbrowser.open", "pickle.loads", "torch.load", "numpy.load", "io.open", "codecs.open"],
 )  # fmt: skip
 def test_names_that_run_code_are_known(name: str) -> None:
     assert dangerous(name)
 
 
 @pytest.mark.parametrize(
-    "name", ["argparse.Namespace", "collections.defaultdict", "builtins.list", "numpy.dtype"]
+    "name",
+    ["argparse.Namespace", "collections.defaultdict", "builtins.list", "numpy.dtype", "io.BytesIO"],
 )
 def test_names_of_plain_data_are_not_called_dangerous(name: str) -> None:
     assert not dangerous(name)

@@ -20,6 +20,9 @@ _DANGEROUS_NAMES = {
     "torch.load", "torch.hub.load", "torch.jit.load", "torch.package.package_importer",
     "numpy.load", "numpy.f2py", "numpy.testing", "joblib.load", "dill.loads", "cloudpickle.loads",
     "torch.storage._load_from_bytes", "torch.utils.cpp_extension.load", "builtins.exec",
+    # builtins.open under the names by which pickle calls it
+    "io.open", "io.open_code", "io.FileIO", "_io.open", "_io.open_code", "_io.FileIO",
+    "codecs.open",
 }  # fmt: skip
 _DANGEROUS_BUILTINS = {
     "eval", "exec", "compile", "open", "getattr", "setattr", "__import__", "globals", "input",
@@ -160,7 +163,10 @@ def _cure(refusal: Refusal, modules: set[str]) -> str:
         )
     if name.startswith("persistent id"):
         return "a reference that no version of torch writes"
-    return "an object of a class; save plain numbers, strings, lists and dicts instead"
+    return (
+        "a class or function that would be called while loading; save plain numbers, strings, "
+        "lists and dicts instead"
+    )
 
 
 def allowance(checkpoint: Checkpoint) -> tuple[str, str] | None:
