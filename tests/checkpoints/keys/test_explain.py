@@ -114,6 +114,13 @@ def test_nothing_matches_is_said_loudly_whatever_strict_says() -> None:
         report.rename({"gain.x": torch.zeros(5), "gain.y": torch.zeros(7)})
 
 
+def test_where_nothing_matches_no_counter_is_told_to_be_as_it_was() -> None:
+    model = torch.nn.Sequential(torch.nn.BatchNorm1d(2))
+    assert "note" not in str(explain_keys({"stem.weight": torch.zeros(2)}, model))
+    kept = {name: value for name, value in model.state_dict().items() if "tracked" not in name}
+    assert "0.num_batches_tracked: not in the file" in str(explain_keys(kept, model))
+
+
 def test_a_part_is_called_a_part_and_listed() -> None:
     ckpt = under("module.", fresh(lambda: ResNet(None), 1).state_dict())
     model = fresh(ResNet, 2)

@@ -141,7 +141,7 @@ def _lazy(report: KeyReport) -> str:
 
 
 def _counters(best: Judgement) -> str:
-    if not best.match.counters:
+    if not best.match.counters or best.verdict == "nothing":  # then everything is left as it is
         return ""
     return (
         f"{some(best.match.counters, 2)}: not in the file, left as they are (the file is older "
