@@ -6,8 +6,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -15,15 +13,11 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from bs4 import BeautifulSoup, Tag
 
+from built_site import build
 from lesson_files import ROOT
 
 LESSONS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 NOTEBOOKS = [*LESSONS, *sorted((ROOT / "notebooks" / "solutions").glob("*.ipynb"))]
-
-
-def build(root: Path, into: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(root / "tools" / "build_site.py"), "--into", str(into)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=280)
 
 
 @pytest.fixture(scope="module")
