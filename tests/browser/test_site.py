@@ -1,4 +1,4 @@
-"""The site in a browser: it prints, unfolds, fits narrow and wide windows, can be read in the dark."""
+"""The site in a browser: it prints, unfolds, fits any window, and can be read in the dark."""
 
 from __future__ import annotations
 
