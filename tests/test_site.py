@@ -187,10 +187,17 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, BeautifulSoup]
     cells = [
         markdown("title", "# Measure a thing\n\nThe script is [train.py](../launch/train.py)."),
         code("before", "print('open')", printed("seen before\n")),
+        markdown("predict", "**Predict** what it prints."),
         code("prediction", "prediction = None"),
         code("run", "%%torchrun --nproc-per-node 2\nimport os", picture),
-        code("reveal", "print(prediction)", printed("you predicted nothing yet\n")),
+        code(
+            "reveal", "print('you predicted', prediction)", printed("you predicted nothing yet\n")
+        ),
         code("after", "print('open')", printed("seen after\n")),
+        code("stub", "answer = None", printed("seen too\n")),
+        markdown("again", "**Predict** again."),
+        code("both", "guess = {'a': None}\nprint(1)", printed("an answer at once\n")),
+        code("compare", "print('you predicted', guess)", printed("you predicted nothing at all\n")),
         markdown("end", "**Next:** [lesson 43](43_not_written.ipynb)"),
     ]
     notebook = {
@@ -225,8 +232,10 @@ def test_a_lesson_is_numbered_and_leads_to_its_script(small: tuple[str, Beautifu
 def test_only_what_answers_a_prediction_is_folded(small: tuple[str, BeautifulSoup]) -> None:
     page = article(small[1])
     folded = page.select("details.hide")
-    assert len(folded) == 2
-    assert folded[0].find("img") and "you predicted nothing yet" in folded[1].get_text()
+    assert len(folded) == 4
+    assert folded[0].find("img")
+    told = ["you predicted nothing yet", "an answer at once", "you predicted nothing at all"]
+    assert all(text in fold.get_text() for text, fold in zip(told, folded[1:], strict=True))
     image = page.find("img")
     assert isinstance(image, Tag) and image["alt"] == "one point of light"
     assert "width: 720px" in str(image["style"])

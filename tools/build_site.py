@@ -23,8 +23,8 @@ DOCS = ROOT / "docs"
 
 Notebook = dict[str, Any]
 
-# A cell that asks for a prediction, and one that shows it beside what happened.
-ASKS = re.compile(r"^(prediction\w*) = ", re.MULTILINE)
+# A cell in which the learner writes a prediction: the name that gets it.
+ASKS = re.compile(r"^(\w+) = (?:None\b|\{[^}]*\bNone\b)", re.MULTILINE)
 
 
 def lessons() -> list[Path]:
@@ -42,18 +42,21 @@ def source_of(cell: Notebook) -> str:
 
 def fold_answers(notebook: Notebook) -> None:
     """Fold what would answer a prediction: from the cell that asks to the one that compares."""
-    asked = None
+    text, asked = "", ""
     for cell in notebook["cells"]:
+        source = source_of(cell)
         if cell["cell_type"] != "code":
+            text = source
+            asked = "" if "## Exercise" in source else asked
             continue
-        found = ASKS.search(source_of(cell))
-        if found:
-            asked = found[1]
-        elif asked:
-            if cell["outputs"]:
-                cell["metadata"].setdefault("tags", []).append("hide-output")
-            if re.search(rf"\b{asked}\b", source_of(cell)):
-                asked = None
+        compares = bool(asked) and asked in source and "predicted" in source
+        found = ASKS.search(source)
+        if found and "**Predict" in text:
+            asked, compares, text = found[1], False, ""
+        if asked and cell.get("outputs"):
+            cell["metadata"].setdefault("tags", []).append("hide-output")
+        if compares:
+            asked = ""
 
 
 def reading_copy(path: Path) -> Notebook:
