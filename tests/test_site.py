@@ -36,6 +36,13 @@ def pages(site: Path) -> dict[Path, BeautifulSoup]:
     }
 
 
+def cells_of(site: Path, notebook: Path) -> list[dict[str, Any]]:
+    """The notebook's cells, as they were when the site was built."""
+    laid_out = site.parent / "site-source" / notebook.relative_to(ROOT)
+    cells: list[dict[str, Any]] = json.loads(laid_out.read_text(encoding="utf-8"))["cells"]
+    return cells
+
+
 def page_of(notebook: Path) -> Path:
     return notebook.relative_to(ROOT).with_suffix(".html")
 
@@ -63,7 +70,7 @@ def test_every_picture_has_its_words(site: Path, pages: dict[Path, BeautifulSoup
             alt = str(image.get("alt", ""))
             assert len(alt) > 20 and not alt.startswith(".."), f"{path.name}: {image}"
     for notebook in NOTEBOOKS:
-        cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+        cells = cells_of(site, notebook)
         outputs = [output for cell in cells for output in cell.get("outputs", [])]
         known = [o["metadata"]["image/png"] for o in outputs if "image/png" in o.get("data", {})]
         shown = article(pages[site / page_of(notebook)]).find_all("img")
@@ -128,7 +135,7 @@ def test_hints_unfold_and_nothing_else_is_hidden_for_good(
     site: Path, pages: dict[Path, BeautifulSoup]
 ) -> None:
     for notebook in NOTEBOOKS:
-        cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+        cells = cells_of(site, notebook)
         text = "".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
         page = article(pages[site / page_of(notebook)])
         assert len(page.select("details:not(.hide)")) == text.count("<details>"), notebook.name
