@@ -5,7 +5,8 @@
 
 The network and the images are those of `train.py`; dropout, batch norm, AdamW, a schedule, a
 gradient scaler, a moving average and a shuffling sampler each have a state of their own. The
-function given to `--restore` gets the freshly built `Job` and the checkpoint.
+function given to `--restore` gets the freshly built `Job` and the checkpoint. On a GPU dropout
+draws from that GPU's generator, whose state is not saved here; with `--cpu` everything is.
 """
 
 import argparse
