@@ -31,6 +31,7 @@ html_title = project
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
+html_use_index = False
 html_show_sphinx = False
 html_math_renderer = "offline"
 pygments_style = "default"
