@@ -124,8 +124,9 @@ def lay_out(source: Path) -> None:
 def sphinx(builder: str, source: Path, out: Path) -> int:
     """Run Sphinx; a link that leads nowhere fails the build, after all of them were told."""
     shutil.rmtree(out, ignore_errors=True)
-    options = ["-W", "--keep-going", "-q", "-j", "auto", "-c", DOCS, "-d", source / ".doctrees"]
-    command = [sys.executable, "-m", "sphinx", "-b", builder, *options, source, out]
+    options = ["-W", "--keep-going", "-q", "-j", "auto", "-b", builder]
+    folders = ["-c", DOCS, "-d", source / ".doctrees", source, out]
+    command = [sys.executable, "-m", "sphinx", *options, *map(str, folders)]
     return subprocess.run(command, cwd=ROOT).returncode
 
 
