@@ -8,7 +8,7 @@ python=.venv/bin/python
 
 # A setting of this terminal must not decide a test: unbuffered output hides a lost last line, and
 # another Jupyter's folders or an IPython start-up file would change what the notebooks run in.
-unset PYTHONUNBUFFERED MPLBACKEND JUPYTER_PATH JUPYTER_CONFIG_DIR
+unset PYTHONUNBUFFERED OMP_NUM_THREADS MPLBACKEND JUPYTER_PATH JUPYTER_CONFIG_DIR
 export JUPYTER_PREFER_ENV_PATH=1 IPYTHONDIR="$PWD/.venv/ipython"
 
 # The cores are shared by file: a notebook's cells, and a file's fixtures, stay in one process.
