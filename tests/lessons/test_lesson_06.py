@@ -16,6 +16,7 @@ from torch.optim import AdamW
 from lesson_cells import run_until, verdict
 from lesson_files import ROOT, lesson
 from loadwrap import JobFailed, Run, torchrun
+from loadwrap.checkpoints import explain_keys
 from loadwrap.lessons.lesson_06 import check_mystery, check_plain, check_restore, make_mystery
 
 SCRIPT = str(ROOT / "launch" / "one_process.py")
@@ -59,11 +60,26 @@ def load_one_layer(path, model) -> None:
     model.load_state_dict({"0.weight": weights["0.weight"]}, strict=False)
 
 
+def load_in_silence(path, model) -> None:
+    weights = weights_of(path, "classifier", "module._orig_mod.model.")
+    model.load_state_dict(weights, strict=False)
+
+
+def load_with_a_prefix(path, model) -> None:
+    model.load_state_dict(weights_of(path, "classifier", "module."))
+
+
 @pytest.mark.parametrize(
     "wrong, says",
     [
         (lambda path, model: model.load_state_dict(torch.load(path), strict=False), "nothing was"),
-        (lambda path, model: model.load_state_dict(torch.load(path)), "raised RuntimeError"),
+        (
+            lambda path, model: model.load_state_dict(torch.load(path)),
+            'RuntimeError: Error(s) in loading state_dict for Sequential; missing: "0.weight", …; '
+            'unexpected: "when", ….',
+        ),
+        (load_with_a_prefix, 'unexpected: "_orig_mod.model.0.weight", ….'),
+        (load_in_silence, "of a file without 0.weight it loads the rest"),
         (lambda path, model: None, "nothing was"),
         (load_the_average, "of the average"),
         (load_one_layer, "only a part"),
@@ -85,7 +101,19 @@ def load_into_each(path, model) -> None:
             tensor.copy_(weights[f"module._orig_mod.model.{name}"])
 
 
-@pytest.mark.parametrize("right", [load_by_hand, load_into_each])
+def load_what_is_explained(path, model) -> None:
+    model.load_state_dict(explain_keys(path, model).rename(torch.load(path)))
+
+
+def load_and_read_what_is_missing(path, model) -> None:
+    weights = weights_of(path, "classifier", "module._orig_mod.model.")
+    assert not model.load_state_dict(weights, strict=False).missing_keys
+
+
+@pytest.mark.parametrize(
+    "right",
+    [load_by_hand, load_into_each, load_what_is_explained, load_and_read_what_is_missing],
+)
 def test_a_mystery_that_is_read(capsys, right) -> None:
     assert verdict(capsys, check_mystery, right, net).startswith("Yes: all 7 tensors")
 
@@ -205,7 +233,9 @@ def test_the_script_says_what_it_cannot_do(folder: Path, whole: Run, monkeypatch
 @pytest.fixture
 def checkpoint() -> dict[str, object]:
     args = argparse.Namespace(lr=0.01, data=Path("data/digits"), sizes=(16, 32))
-    return {"epoch": 3, "model": net().state_dict(), "args": args}
+    model = net()
+    optimizer = AdamW(model.parameters()).state_dict()
+    return {"epoch": 3, "model": model.state_dict(), "optimizer": optimizer, "args": args}
 
 
 def changes_the_args(checkpoint):
@@ -222,7 +252,9 @@ def changes_the_args(checkpoint):
         (lambda ckpt: {"model": ckpt["model"]}, "lacks 'epoch'"),
         (lambda ckpt: {**ckpt, "args": {"lr": 0.01}}, "lost its 'data'"),
         (lambda ckpt: {**ckpt, "args": str(ckpt["args"])}, "came back as str"),
-        (lambda ckpt: {**ckpt, "model": {}, "args": {}}, "weights in the file"),
+        (lambda ckpt: {**by_hand(ckpt), "model": {}}, "'model' in the file is not"),
+        (lambda ckpt: {**by_hand(ckpt), "optimizer": {}}, "'optimizer' in the file is not"),
+        (lambda ckpt: {**by_hand(ckpt), "epoch": 0}, "'epoch' in the file is not"),
         (changes_the_args, "changed the args"),
     ],
 )

@@ -34,7 +34,7 @@ def make_mystery(path: str | os.PathLike[str], net: Callable[[], nn.Module]) -> 
 def check_mystery(
     load_mystery: Callable[[str, nn.Module], object], net: Callable[[], nn.Module]
 ) -> None:
-    """Exercise 1: the network has all weights of the trained one in such a file.
+    """Exercise 1: the network has all weights of the trained one in such a file, or it raises.
 
     Args:
         load_mystery: The learner's function of the file's path and a fresh network to fill.
@@ -66,12 +66,18 @@ def check_plain(
 
 
 def _write_mystery(
-    path: str | os.PathLike[str], net: Callable[[], nn.Module]
+    path: str | os.PathLike[str], net: Callable[[], nn.Module], without: str = ""
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Writes the file and returns the trained weights and their average."""
+    """Writes the file and returns the trained weights and their average.
+
+    Neither network in the file has the tensor named `without`.
+    """
     import torch
 
-    trained, average = net().state_dict(), net().state_dict()
+    trained, average = (
+        {name: value for name, value in net().state_dict().items() if name != without}
+        for _ in (_TRAINED, _AVERAGE)
+    )
     checkpoint = {
         "when": "2024-05-17",
         "loop": {"epoch": 12, "best": 0.97},
@@ -102,13 +108,28 @@ def _mystery(load_mystery: Callable[[str, nn.Module], object], net: Callable[[],
         for name, value in trained.items():
             if not torch.equal(now[name], value):
                 raise NotYet(f"{name} is not the trained network's.")
-        return f"all {len(now)} tensors are the trained network's."
+        name = next(iter(dict(model.named_parameters())))
+        _refuses(load_mystery, net, name)
+        return f"all {len(now)} tensors are the trained network's, and without {name} it raises."
     if other:
         raise NotYet("these are weights of the average, not of the trained network.")
     if not loaded:
         raise NotYet("nothing was loaded: the network still has its initial weights.")
     missing = next(name for name in telling if name not in loaded)
     raise NotYet(f"only a part was loaded: {missing} is not the trained network's.")
+
+
+def _refuses(
+    load_mystery: Callable[[str, nn.Module], object], net: Callable[[], nn.Module], without: str
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "mystery.pt")
+        _write_mystery(path, net, without)
+        try:
+            load_mystery(path, net())
+        except Exception:
+            return
+    raise NotYet(f"of a file without {without} it loads the rest, and nothing says so.")
 
 
 def _restore(run: Run, whole: Run) -> str:
@@ -169,8 +190,9 @@ def _plain(plain: Callable[[dict[str, Any]], Mapping[str, Any]], checkpoint: dic
     lost = [name for name in checkpoint if name not in read]
     if lost:
         raise NotYet(f"the file lacks {lost[0]!r}.")
-    if not _same(read["model"], checkpoint["model"]):
-        raise NotYet("the weights in the file are not the checkpoint's.")
+    for name in checkpoint:
+        if name != "args" and not _same(read[name], checkpoint[name]):
+            raise NotYet(f"{name!r} in the file is not the checkpoint's.")
     if not isinstance(read["args"], Mapping):
         raise NotYet(f"args came back as {type(read['args']).__name__}: who can read it by name?")
     for name, value in before.items():
@@ -178,13 +200,24 @@ def _plain(plain: Callable[[dict[str, Any]], Mapping[str, Any]], checkpoint: dic
             raise NotYet(f"args lost its {name!r}.")
         if not _tells(read["args"][name], value):
             raise NotYet(f"args has {read['args'][name]!r} for {name}, and it was {value!r}.")
-    return f"torch.load takes it, with all {len(before)} args and every weight."
+    return f"torch.load takes it, with all {len(before)} args and every other part."
 
 
-def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def _same(one: Any, other: Any) -> bool:
+    """Whether two parts of a checkpoint hold the same, tensors to the last bit."""
     import torch
 
-    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+    if isinstance(other, torch.Tensor):
+        return isinstance(one, torch.Tensor) and torch.equal(one, other)
+    if isinstance(other, Mapping):
+        if not isinstance(one, Mapping) or one.keys() != other.keys():
+            return False
+        return all(_same(one[name], value) for name, value in other.items())
+    if isinstance(other, list | tuple):
+        if not isinstance(one, list | tuple) or len(one) != len(other):
+            return False
+        return all(map(_same, one, other))
+    return bool(one == other)
 
 
 def _tells(read: object, value: object) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..jobs.errors import JobFailed, JobStalled, JobStopped
+from ..jobs.tracebacks import last_line, shortened
 
 if TYPE_CHECKING:
     from ..run import Run
@@ -40,8 +42,20 @@ def result_of(function: Callable[..., Any], *arguments: object) -> Any:
         return function(*arguments)
     except Exception as error:
         name = getattr(function, "__name__", "your function")
-        first_line = str(error).partition("\n")[0].rstrip(":. ")  # a verdict is one line
-        raise NotYet(f"{name} raised {type(error).__name__}: {first_line}.") from None
+        told = _in_a_line(str(error))
+        raise NotYet(f"{name} raised {type(error).__name__}: {told}.") from None
+
+
+def _in_a_line(error: str) -> str:
+    """Returns an error's first line, and the names that its others begin with."""
+    return "; ".join([error.partition("\n")[0].rstrip(":. "), *_first_names(error)])
+
+
+def _first_names(error: str) -> list[str]:
+    """Returns what tells most of load_state_dict's error: the first name of each of its lists."""
+    found = re.findall(r'(Missing|Unexpected) key\(s\) in state_dict: ("[^"]+"(,)?)', error)
+    told = [f"{kind.lower()}: {name}{' …' if more else ''}" for kind, name, more in found]
+    return told + re.findall(r"(size mismatch for [^:]+)", error)[:1]
 
 
 def waited(run: Run) -> Run:
@@ -49,8 +63,16 @@ def waited(run: Run) -> Run:
     try:
         return run.wait()
     except JobFailed as failure:
-        raise NotYet(f"the job failed, and rank {failure.rank} was the first.") from None
-    except (JobStalled, JobStopped):
+        if failure.rank is None:
+            raise NotYet(f"the job failed. {failure.headline.splitlines()[0]}") from None
+        told = _in_a_line(last_line(failure.traceback)) or failure.headline.partition(": ")[2]
+        first = f"rank {failure.rank} was the first: {shortened(told.rstrip('. '), 300)}"
+        raise NotYet(f"the job failed, and {first}.") from None
+    except JobStalled as stall:
+        stand = f"the ranks stand still: {stall.report}" if stall.report else "the ranks stand still"
+        rule = "Every rank makes a collective call, or none does."
+        raise NotYet(f"{stand}. {rule}") from None
+    except JobStopped:
         raise NotYet("the job was stopped before its end.") from None
 
 
