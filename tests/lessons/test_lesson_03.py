@@ -44,6 +44,8 @@ def test_the_names_of_the_switches_are_those_of_this_torch() -> None:
 
 def test_groups_are_judged_by_what_they_hold(capsys) -> None:
     prints = {"parameters": {"before": {0: (1, 2), 1: (3, 4)}, "after": {0: (1, 2), 1: (1, 2)}}}
+    long = {rank: tuple(10**19 + 8 * rank + n for n in range(8)) for rank in range(4)}
+    real = {"parameters": {"before": long, "after": dict.fromkeys(long, long[0])}}
 
     def say(groups) -> str:
         return verdict(capsys, check_groups, groups, prints)
@@ -63,6 +65,9 @@ def test_groups_are_judged_by_what_they_hold(capsys) -> None:
         )
     )
     assert "2 different models" in say(lambda prints: [sorted(prints)])
+    for wrong in (dict.items, dict.values, lambda prints: {v: [r] for r, v in prints.items()}):
+        said = verdict(capsys, check_groups, wrong, real)
+        assert "not groups of ranks" in said and "1000…, " in said and len(said) < 250
     assert say(of(source(solution(3), "groups"))).startswith("Yes")
     by_value = lambda p: {v: {r for r in p if p[r] == v} for v in p.values()}.values()  # noqa: E731
     assert say(by_value).startswith("Yes")
@@ -82,6 +87,21 @@ def test_what_is_tuned_is_judged_by_weights_and_replicas(capsys, beside_the_less
         "frozen": changed(right, ("    model.conv2.requires_grad_(True)\n", "")),
         "thawed": changed(right, ("requires_grad_(False).head.", "")),
         "unloaded": changed(right, ("    load(model, path)\n", "")),
+        "late": changed(
+            right,
+            (
+                "    model.requires_grad_(False)",
+                "    ddp = DistributedDataParallel(model)\n    model",
+            ),
+            (again, "model.conv1.requires_grad_(False)\n    return ddp"),
+            (".head.requires_grad_(True)", ".norm1.requires_grad_(False)"),
+        ),
+        "one more": changed(
+            right, ("    model.conv2", "    model.norm2.bias.requires_grad_(True)\n    model.conv2")
+        ),
+        "renamed": changed(
+            right, (again, "model.head = torch.nn.Sequential(model.head)\n    " + again)
+        ),
         "rewrapped": changed(
             source(lesson(3), "tune"),
             ("return ddp", f"model = ddp.module\n    del ddp\n    {again}"),
@@ -96,9 +116,13 @@ def test_what_is_tuned_is_judged_by_weights_and_replicas(capsys, beside_the_less
         run = torchrun(train, *plain, *mine, *options, nproc_per_node=ranks, live=False)
         return verdict(capsys, check_tune, run, "runs/inside.pt", "runs/tuned.pt")
 
-    assert "rank 1 drift away" in say("stub")
+    assert "but rank 1 drifts away" in say("stub")
+    assert "but ranks 1, 2 drift away" in say("stub", ranks=3)
+    assert "that were not used in producing loss" in say("late")
+    assert "norm2 learned as well: it was to" in say("one more")
+    assert "head.bias is missing in what it saved" in say("renamed")
     assert "conv2 is as it was" in say("frozen")
-    assert "conv1 and norm1 and norm2 learned as well" in say("thawed")
+    assert "conv1, norm1 and norm2 learned as well: they were to" in say("thawed")
     assert "ranks 0, 1 did not resume" in say("unloaded")
     assert "one rank alone" in say("right", ranks=1)
     assert say("right").startswith("Yes")

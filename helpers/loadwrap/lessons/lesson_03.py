@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Hashable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from ..jobs.tracebacks import shortened
 from .sending import networks
 from .telling import Told
 from .verdicts import NotYet, judge, listed, result_of, waited
@@ -65,8 +67,11 @@ def _groups(groups: Callable[[Holders], Any], prints: Told) -> str:
         answer = result_of(groups, dict(holders))
         try:
             found = [sorted(group) for group in answer]
+            of_ranks = all(rank in holders for group in found for rank in group)
         except TypeError:
-            raise NotYet(f"{words} it returns {answer!r}, not groups of ranks.") from None
+            of_ranks = False
+        if not of_ranks:
+            raise NotYet(f"{words} it returns {_in_short(answer)}, not groups of ranks.")
         right: dict[Hashable, list[int]] = {}
         for rank in sorted(holders):
             right.setdefault(holders[rank], []).append(rank)
@@ -79,6 +84,12 @@ def _groups(groups: Callable[[Holders], Any], prints: Told) -> str:
     return "four models before wrapping, one after it, and no rank is in two groups."
 
 
+def _in_short(answer: object) -> str:
+    """Returns an answer as a verdict shows it: fingerprints are long, and there may be many."""
+    text = " ".join(repr(answer).split())
+    return shortened(re.sub(r"\d{7,}", lambda number: f"{number[0][:4]}…", text), 100)
+
+
 def _tuned(run: Run, checkpoint: str | PathLike[str], tuned: str | PathLike[str]) -> str:
     waited(run)
     if len(run.ranks) < 2:
@@ -88,16 +99,23 @@ def _tuned(run: Run, checkpoint: str | PathLike[str], tuned: str | PathLike[str]
     if strangers:
         raise NotYet(f"{listed(strangers)} did not resume from the checkpoint.")
     before, after = _weights(checkpoint), _weights(tuned)
+    for name in sorted(before.keys() - after.keys()):
+        raise NotYet(f"{name} is missing in what it saved.")
     learned = {name.split(".")[0] for name in before if not before[name].equal(after[name])}
     for part in ("conv2", "head"):
         if part not in learned:
             raise NotYet(f"{part} is as it was in the checkpoint: it was to learn.")
     thawed = sorted(learned - {"conv2", "head"})
     if thawed:
-        raise NotYet(f"{' and '.join(thawed)} learned as well: they were to stay frozen.")
+        *most, last = thawed
+        names = f"{', '.join(most)} and {last}" if most else last
+        raise NotYet(
+            f"{names} learned as well: {'they were' if most else 'it was'} to stay frozen."
+        )
     apart = [rank for rank, (_, far) in sorted(run.curve("distance").items()) if far.any()]
     if apart:
-        raise NotYet(f"conv2 and head learn, but {listed(apart)} drift away from rank 0.")
+        away = "drifts" if len(apart) == 1 else "drift"
+        raise NotYet(f"conv2 and head learn, but {listed(apart)} {away} away from rank 0.")
     return f"conv2 and head learn, the rest is frozen, and the {len(first)} ranks stay one model."
 
 
