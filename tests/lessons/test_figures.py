@@ -128,7 +128,7 @@ def test_the_words_of_what_is_sent_have_the_bytes() -> None:
     assert repr(picture) == "<figure of what rank 0 sends: parameters, buffers, optimizer state>"
     assert picture._alt == (
         "What rank 0 sends to ranks 1 to 3. parameters: 4.2 MB to each; "
-        "buffers: 132 bytes to each; optimizer state: not sent."
+        "buffers: 132 bytes to each; optimizer state: not sent, each keeps its own."
     )
     sound(picture)
 

@@ -20,7 +20,7 @@ def plot_sent(parts: Mapping[str, int], ranks: int = 4) -> Picture:
 
     Args:
         parts: ``{part: bytes sent to each rank}``, such as ``{"parameters": 4096, "buffers": 0}``.
-            A part of 0 bytes stays on rank 0: its place on the others is empty.
+            A part of 0 bytes is not sent: every other rank keeps its own.
         ranks: How many ranks there are, at least 2.
 
     Returns:
@@ -48,7 +48,8 @@ def plot_sent(parts: Mapping[str, int], ranks: int = 4) -> Picture:
         _draw_row(canvas, size[1] - _HEAD - row * _ROW, part, count, row, places)
     words = f"<figure of what rank 0 sends: {', '.join(map(str, parts))}>"
     said = [
-        f"{part}: {in_words(n)} to each" if n else f"{part}: not sent" for part, n in parts.items()
+        f"{part}: {f'{in_words(n)} to each' if n else 'not sent, each keeps its own'}"
+        for part, n in parts.items()
     ]
     others = f"ranks 1 to {ranks - 1}" if ranks > 2 else "rank 1"
     alt = f"What rank 0 sends to {others}. {'; '.join(said)}."
@@ -154,7 +155,7 @@ def _draw_row(
             continue
         if not count:
             empty(canvas, box(edges))
-            _inside(canvas, at, middle, "nothing", edges, GREY)
+            _inside(canvas, at, middle, "keeps its own", edges, GREY)
             continue
         frame(canvas, box(edges), GREY, fill)
         arrow(canvas, (at, rail), (at, high + 1), INK)
