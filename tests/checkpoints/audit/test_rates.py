@@ -95,6 +95,35 @@ def test_the_verdict_is_the_truth(kind, recorded, monkeypatch):
         assert right or report.codes["next learning rates"] == "F07 learning rate"
 
 
+@pytest.mark.parametrize("kind", ["cosine", "lambda"])
+def test_a_rate_that_came_with_no_optimizer_state_is_told_so(kind):
+    """Its own words say what to do: an order of building and loading would not cure it."""
+    net, optimizer = fresh()
+    scheduler = KINDS[kind](optimizer)
+    net(torch.ones(1, 2)).sum().backward()
+    run(optimizer, scheduler, 8)
+    saved = {"model": net.state_dict()}
+    saved["optimizer"] = copy.deepcopy(optimizer.state_dict())
+    saved["scheduler"] = copy.deepcopy(scheduler.state_dict())
+
+    def words(order):
+        twin, own = fresh()
+        twin.load_state_dict(saved["model"])
+        parts = {"optimizer": own}
+        for word in order.split():
+            if word == "build":
+                parts["scheduler"] = KINDS[kind](parts["optimizer"])
+            else:
+                parts[word].load_state_dict(copy.deepcopy(saved[word]))
+        return audit_resume(saved, model=twin, **parts, show=False).words("next learning rates")
+
+    told = "The rate lies in the optimizer's state, and that was not loaded"
+    assert told in words("build scheduler")
+    assert "it was not loaded" in words("build") and told not in words("build")
+    assert told not in words("optimizer build scheduler")
+    assert words("build optimizer scheduler").endswith("as the file continues")
+
+
 def test_rates_asked_for_of_several_groups():
     net, optimizer = fresh()
     scheduler = kinds.CosineAnnealingLR(optimizer, 20)

@@ -50,7 +50,7 @@ def check_rates(saved: Saved, optimizer: Optimizer, scheduler: Any, asked: Asked
     expected = told or simulated
     if expected:
         return fault(RATE, f"{spell(live)}; saved: {spell(expected)}. "
-                     f"{_cause(saved, scheduler, live, expected)}")  # fmt: skip
+                     f"{_cause(saved, optimizer, scheduler, live, expected)}")  # fmt: skip
     return _unrecorded(saved, scheduler, groups, live)
 
 
@@ -151,7 +151,7 @@ def _reminded(
     )
 
 
-def _cause(saved: Saved, scheduler: Any, live: Rates, expected: Rates) -> str:
+def _cause(saved: Saved, optimizer: Optimizer, scheduler: Any, live: Rates, expected: Rates) -> str:
     done = progress(scheduler)
     state = saved.scheduler or {}
     then = (saved.record.get("scheduler") or {}).get("last_epoch", state.get("last_epoch"))
@@ -160,6 +160,8 @@ def _cause(saved: Saved, scheduler: Any, live: Rates, expected: Rates) -> str:
         return "No scheduler moves the rate here"
     if done is not None and isinstance(then, int) and done != then:
         return f"{kind} stands at step {done}, the saved one at {then}: it was not loaded"
+    if _never_loaded(saved, optimizer):
+        return "The rate lies in the optimizer's state, and that was not loaded"
     pairs = [(mine[0], want[0]) for mine, want in zip(live, expected, strict=False)]
     ratios = [mine / want for mine, want in pairs if want]
     if ratios and ratios[0] != 1 and math.isclose(min(ratios), max(ratios), rel_tol=1e-3):
@@ -168,6 +170,13 @@ def _cause(saved: Saved, scheduler: Any, live: Rates, expected: Rates) -> str:
             "the rate (build, then load both); if you asked for it, say asked_lr="
         )
     return f"{kind} stands right, the optimizer's rate does not: load it after building {kind}"
+
+
+def _never_loaded(saved: Saved, optimizer: Optimizer) -> bool:
+    """Whether the file has a state of parameters, and the optimizer none: its rate is fresh too."""
+    held = saved.optimizer["state"] if saved.optimizer else {}
+    own = getattr(optimizer, "optim", optimizer)  # ZeRO keeps its part in there
+    return any(held.values()) and not any(own.state.values())
 
 
 def _unrecorded(
