@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
-from copy import deepcopy
+from copy import copy, deepcopy
 
 import pytest
 from torch.nn.modules.utils import consume_prefix_in_state_dict_if_present
@@ -53,6 +54,9 @@ def test_each_error_has_a_cure_that_loads(capsys) -> None:
         for cure in set(right.values()) - {right[letter]}:
             said = verdict(capsys, check_cures, {**right, letter: cure})
             assert said.startswith(f"Not yet: {letter}: after")
+            who = {"A": "DistributedDataParallel", "C": "Detector"}.get(letter, "DigitNet")
+            assert who in said or "KeyError: 'model'" in said
+    assert "none of the four" in verdict(capsys, check_cures, {**right, "B": ["model"]})
     assert "none of the four" in verdict(capsys, check_cures, {**right, "C": "strict=False"})
     assert verdict(capsys, check_cures, right).startswith("Yes")
     assert verdict(capsys, check_cures, OrderedDict(reversed(right.items()))).startswith("Yes")
@@ -80,6 +84,42 @@ def trusting(weights, model):
     while set(weights) != wanted and all(name.startswith("module.") for name in weights):
         consume_prefix_in_state_dict_if_present(weights, "module.")
     return weights
+
+
+def shallow(weights, model):
+    """Right, but for one thing: copy.copy() shares the versions with the caller's dict."""
+    wanted, weights = set(model.state_dict()), copy(weights)
+    while set(weights) != wanted:
+        if {name[:7] for name in weights} != {"module."}:
+            raise KeyError
+        consume_prefix_in_state_dict_if_present(weights, "module.")
+    return weights
+
+
+def hanging(weights, model):
+    """Right, but for one thing: all() of no names is true."""
+    weights = deepcopy(weights)
+    while weights.keys() != model.state_dict().keys():
+        if not all(name.startswith("module.") for name in weights):
+            raise KeyError
+        consume_prefix_in_state_dict_if_present(weights, "module.")
+    return weights
+
+
+def zeroing(weights, model):
+    given = borrowed(deepcopy(weights), model)
+    for value in weights.values():
+        value.zero_()
+    return given
+
+
+def refusing_late(weights, model):
+    """It refuses what does not fit, and has changed it by then."""
+    try:
+        return borrowed(weights, model)
+    except KeyError:
+        consume_prefix_in_state_dict_if_present(weights, "module.")
+        raise
 
 
 def borrowed(weights, model):
@@ -120,6 +160,10 @@ def test_the_prefix_is_removed_and_nothing_else(capsys) -> None:
     assert "cannot be loaded" in say(positional)
     assert "raised TypeError" in say(lambda weights: weights)
     assert "not the weights" in say(lambda weights, model: list(weights))
+    assert "a plain net, saved from the wrapper: the versions in the caller's" in say(shallow)
+    assert "an empty file: it never ends" in say(hanging)
+    assert "the caller's own tensors" in say(zeroing)
+    assert "a file that lacks a tensor: the caller's own dict" in say(refusing_late)
     assert say(solved("right")).startswith("Yes")
     assert say(borrowed).startswith("Yes")
 
@@ -131,9 +175,13 @@ def test_the_files_have_one_writer(capsys) -> None:
     def say(script: str) -> str:
         return verdict(capsys, check_files, run_of(script), "runs")
 
-    assert "another rank saw" in say(stub)
-    assert "another rank saw" in say(changed(right, (guard, "dist.get_rank() == 3")))
+    counts = re.findall(r"≈ (\d+) ([^,.]+)", say(stub))
+    assert [kind for _, kind in counts] == ["rank 0's", "another rank's", "mixed", "unreadable"]
+    assert sum(int(count) for count, _ in counts) == 10 > int(counts[0][0])
+    assert "≈ 10 another rank's" in say(changed(right, (guard, "dist.get_rank() == 3")))
     assert "0 of its 10 files" in say(changed(right, (guard, "False")))
     assert "the job failed" in say(changed(right, (guard, "dist.rank() == 0")))
     assert say(right).startswith("Yes")
     assert say(changed(stub, ("SLURM_PROCID", "RANK"))).startswith("Yes")
+    local = say(changed(stub, ("SLURM_PROCID", "LOCAL_RANK")))
+    assert local.startswith("Not yet: here all is well") and "4 machines" in local

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import shlex
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +23,8 @@ __all__ = ["check_cures", "check_files", "check_strip"]
 
 Weights = dict[str, Any]
 
-_FILES = 10  # that the script of exercise 3 writes
+_COMPUTING = 2.0  # seconds of it, not of waiting: a strip() that needs more never ends
+_FILES, _RANKS = 10, 4  # of the script of exercise 3
 
 
 def check_cures(answers: Mapping[str, object]) -> None:
@@ -40,7 +46,7 @@ def check_strip(strip: Callable[[Weights, nn.Module], Weights]) -> None:
 
 
 def check_files(run: Run, folder: str) -> None:
-    """Exercise 3: each file is whole and rank 0's.
+    """Exercise 3: each file is whole and rank 0's, also where each rank has its own machine.
 
     The files are removed when they have been looked at: the next run cannot pass with them.
 
@@ -81,11 +87,11 @@ def _nets() -> dict[str, type[nn.Module]]:
     return {"plain": Plain, "base": Base, "child": Child, "inner": Inner}
 
 
-def _wrapped(model: nn.Module, times: int = 1) -> nn.Module:
+def _wrapped(model: nn.Module, times: int = 1, wrapper: str = "Module") -> nn.Module:
     from torch import nn
 
     for _ in range(times):
-        outer = nn.Module()
+        outer: nn.Module = type(wrapper, (nn.Module,), {})()
         outer.module = model
         model = outer
     return model
@@ -96,8 +102,11 @@ def _wrapped(model: nn.Module, times: int = 1) -> nn.Module:
 
 def _cures(answers: Mapping[str, object]) -> str:
     nets = _nets()
-    plain, base = nets["plain"](), nets["base"]()
-    ddp, inside = _wrapped(nets["plain"]()), plain.state_dict()
+    # The names of the exercise's table, which a load's error repeats.
+    plain = type("DigitNet", (nets["plain"],), {})()
+    base = type("Detector", (nets["base"],), {})()
+    ddp = _wrapped(nets["plain"](), wrapper="DistributedDataParallel")
+    inside = plain.state_dict()
     checkpoint = {"step": 100, "model": inside, "optimizer": {}, "scheduler": {}}
     ruined = {name.replace("module.", ""): value for name, value in base.state_dict().items()}
     cases: dict[str, tuple[nn.Module, Weights, Weights]] = {  # who loads, what, what the file had
@@ -116,7 +125,7 @@ def _cures(answers: Mapping[str, object]) -> str:
         answer = answers.get(letter) if isinstance(answers, Mapping) else None
         if answer is None:
             raise NotYet(f"which cure is for {letter}?")
-        if answer not in cures:
+        if not isinstance(answer, str) or answer not in cures:
             raise NotYet(f"{letter}: {answer!r} is none of the four cures.")
         try:
             target, cured = cures[answer](model, weights, file)
@@ -158,17 +167,24 @@ def _strip(strip: Callable[[Weights, nn.Module], Weights]) -> str:
     for times, saved in levels.items():
         for kind, net in children.items():
             _one_file(strip, nets[kind], times, f"{net}, {saved}")
-    for words, model, weights in _misfits(nets):
+    misfits = _misfits(nets)
+    for words, model, weights in misfits:
+        before = deepcopy(weights)
         try:
-            given = strip(weights, model)
+            with _ending(words):
+                given = strip(weights, model)
         except KeyError:
+            _untouched(weights, before, words)
             continue
+        except NotYet:
+            raise
         except Exception as error:
             raise NotYet(
                 f"{words}: it raises {type(error).__name__}, where a KeyError is asked for."
             ) from None
         raise NotYet(f"{words}: it returns {_names(given)} and refuses nothing.")
-    return "it gives 12 files the names of their models, and refuses 3 that do not fit."
+    fit, refused = len(levels) * len(children), len(misfits)
+    return f"it gives {fit} files the names of their models, and refuses {refused} that do not fit."
 
 
 def _one_file(
@@ -178,13 +194,13 @@ def _one_file(
 
     saved, model = net(), net()
     file: Weights = deepcopy(_wrapped(saved, times).state_dict())
-    names = list(file)
-    try:
-        given = result_of(strip, file, model)
-    except NotYet as raised:
-        raise NotYet(f"{words}: {raised}") from None
-    if list(file) != names:
-        raise NotYet(f"{words}: the caller's own dict has other names now.")
+    before = deepcopy(file)
+    with _ending(words):
+        try:
+            given = result_of(strip, file, model)
+        except NotYet as raised:
+            raise NotYet(f"{words}: {raised}") from None
+    _untouched(file, before, words)
     if not isinstance(given, Mapping):
         raise NotYet(f"{words}: it returns {type(given).__name__}, not the weights.")
     if set(given) != set(model.state_dict()):
@@ -205,7 +221,46 @@ def _one_file(
             raise NotYet(f"{words}: the versions of its layers are lost.")
 
 
+class _Endless(BaseException):
+    """Not an Exception: a learner's own except must not end here."""
+
+
+@contextmanager
+def _ending(words: str) -> Iterator[None]:
+    """What computes for ever becomes a NotYet; a signal can end it in the main thread only."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(*_: object) -> None:
+        raise _Endless
+
+    before = signal.signal(signal.SIGVTALRM, end)
+    signal.setitimer(signal.ITIMER_VIRTUAL, _COMPUTING)
+    try:
+        yield
+    except _Endless:
+        raise NotYet(f"{words}: it never ends; it was stopped.") from None
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def _untouched(weights: Weights, before: Weights, words: str) -> None:
+    """The caller's dict is as it was: its names, its versions, its tensors."""
+    import torch
+
+    if list(weights) != list(before):
+        raise NotYet(f"{words}: the caller's own dict has other names now.")
+    if getattr(weights, "_metadata", None) != getattr(before, "_metadata", None):
+        raise NotYet(f"{words}: the versions in the caller's own dict (_metadata) are others now.")
+    if not all(torch.equal(weights[name], value) for name, value in before.items()):
+        raise NotYet(f"{words}: the caller's own tensors have other values now.")
+
+
 def _misfits(nets: dict[str, type[nn.Module]]) -> list[tuple[str, nn.Module, Weights]]:
+    from torch import nn
+
     short = _wrapped(nets["plain"]()).state_dict()
     del short["module.conv1.bias"]
     mixed = _wrapped(nets["plain"]()).state_dict()
@@ -214,6 +269,7 @@ def _misfits(nets: dict[str, type[nn.Module]]) -> list[tuple[str, nn.Module, Wei
         ("a file that lacks a tensor", nets["plain"](), short),
         ("a file of another net", nets["base"](), _wrapped(nets["child"]()).state_dict()),
         ("a file with the prefix on some names only", nets["plain"](), mixed),
+        ("an empty file", nets["plain"](), nn.Module().state_dict()),
     ]
 
 
@@ -226,14 +282,44 @@ def _names(weights: object) -> str:
 
 
 def _files(run: Run, folder: Path) -> str:
+    from ..run import torchrun
+
     waited(run)
-    found = sorted(folder.glob("step-*.pt"))
-    kinds = [_kind(path) for path in found]
-    if len(found) < _FILES:
-        raise NotYet(f"the run left {len(found)} of its {_FILES} files: run the script again.")
-    if any(kind != "rank 0's" for kind in kinds):
-        raise NotYet("of these files some hold what another rank saw, or cannot be read.")
-    return f"all {_FILES} files are whole, and each holds what rank 0 saw."
+    told = _told(folder)
+    if told:
+        raise NotYet(told)
+    words = shlex.split(run.command)
+    variables = words[: words.index("torchrun")]
+    again = torchrun(
+        next(word for word in reversed(words) if word.endswith(".py")),
+        nproc_per_node=_RANKS,
+        virtual_local_rank=True,
+        env=dict(variable.split("=", 1) for variable in variables),
+        live=False,
+    )
+    waited(again)
+    told = _told(folder)
+    if told:
+        raise NotYet(
+            f"here all is well; run again with LOCAL_RANK=0 on all {_RANKS} ranks, as on "
+            f"{_RANKS} machines of one rank each, {told}"
+        )
+    return (
+        f"all {_FILES} files are whole, and each holds what rank 0 saw; "
+        "as well when each rank is the first of its own machine."
+    )
+
+
+def _told(folder: Path) -> str:
+    """Returns what is wrong with a run's files, which are looked at and removed; or nothing."""
+    kinds = [_kind(path) for path in sorted(folder.glob("step-*.pt"))]
+    if len(kinds) < _FILES:
+        return f"the run left {len(kinds)} of its {_FILES} files: run the script again."
+    if all(kind == "rank 0's" for kind in kinds):
+        return ""
+    named = ("rank 0's", "another rank's", "mixed", "unreadable")
+    counts = Counter(kind if kind in named else "another rank's" for kind in kinds)
+    return f"the {_FILES} files: " + ", ".join(f"≈ {counts[kind]} {kind}" for kind in named) + "."
 
 
 def _kind(path: Path) -> str:
@@ -244,6 +330,6 @@ def _kind(path: Path) -> str:
         whole = bool((state["seen"] == state["rank"]).all())
         return f"rank {state['rank']}'s" if whole and len(state["seen"]) > 0 else "mixed"
     except Exception:  # a torn file fails in as many ways as there are bytes to lose
-        return "torn"
+        return "unreadable"
     finally:
         path.unlink(missing_ok=True)
