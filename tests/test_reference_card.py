@@ -175,6 +175,10 @@ def test_the_cure_of_the_prefix_fits_and_destroys_nothing() -> None:
         model.load_state_dict(names["weights"])
         for saved, loaded in zip(wrapped.parameters(), model.parameters(), strict=True):
             assert torch.equal(saved, loaded)
+    for misfit in ({}, {"module.other": torch.ones(1)}):  # and it ends: all() of nothing is true
+        names["saved"] = {"model": misfit}
+        with pytest.raises(AssertionError):
+            exec(cure, names)
 
 
 def test_the_formula_and_the_lessons_named_are_those_of_the_course() -> None:
