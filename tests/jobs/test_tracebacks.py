@@ -24,3 +24,10 @@ def test_an_abort_at_the_exit_is_no_part_of_a_traceback() -> None:
 def test_an_abort_alone_is_all_there_is_to_say() -> None:
     assert last_traceback(WITHOUT) == ""
     assert last_words("step 1\n" + WITHOUT) == WITHOUT.strip()
+
+
+def test_a_message_of_many_lines_begins_with_its_exception() -> None:
+    message = "RuntimeError: no resume here\n  and why:\n\nbuffers: differ by design"
+    told = last_line(last_traceback(RAISED.replace("KeyError: 'the cause'", message)))
+    assert told.splitlines()[0] == "RuntimeError: no resume here"
+    assert told.splitlines()[-1] == "buffers: differ by design"

@@ -57,8 +57,11 @@ def last_traceback(text: str) -> str:
 def last_line(traceback: str) -> str:
     """Returns the line that names the exception, with the rest of its message after it."""
     lines = traceback.splitlines()
-    after = max((n for n, line in enumerate(lines) if line.startswith("  ")), default=-1)
-    message = [line for line in lines[after + 1 :] if line.strip()]
+    last_frame = max((n for n, line in enumerate(lines) if line.startswith('  File "')), default=-1)
+    after = last_frame + 1  # a message may have indented lines too: it begins with the first that
+    while after < len(lines) and not lines[after][:1].strip():  # is not, below the last frame
+        after += 1
+    message = [line for line in lines[after:] if line.strip()]
     if message:
         return "\n".join(message)
     named = [line for line in lines if line[:1].strip() and line != _START]
