@@ -69,9 +69,9 @@ def waited(run: Run) -> Run:
         first = f"rank {failure.rank} was the first: {shortened(told.rstrip('. '), 300)}"
         raise NotYet(f"the job failed, and {first}.") from None
     except JobStalled as stall:
-        stand = f"the ranks stand still: {stall.report}" if stall.report else "the ranks stand still"
+        where = f": {stall.report}" if stall.report else ""
         rule = "Every rank makes a collective call, or none does."
-        raise NotYet(f"{stand}. {rule}") from None
+        raise NotYet(f"the ranks stand still{where}. {rule}") from None
     except JobStopped:
         raise NotYet("the job was stopped before its end.") from None
 
