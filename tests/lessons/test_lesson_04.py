@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import linecache
 from pathlib import Path
 
 import pytest
 
 from lesson_cells import changed, run_until, source, verdict
 from lesson_files import lesson, solution
-from loadwrap import Run, torchrun
+from loadwrap import Run, as_file, torchrun
 from loadwrap.lessons.lesson_04 import check_guard, check_resume
 
 pytestmark = pytest.mark.usefixtures("beside_the_lessons")
@@ -40,23 +41,15 @@ def saved(beside_the_lessons: Path) -> tuple[object, ...]:
     return ("--resume", "runs/adamw.pt", "--seed", 1, "--distance-every", 1)
 
 
-def quiet(*options: object) -> Run:
-    return torchrun(TRAIN, *ADAMW, *options, nproc_per_node=2, live=False)
+def quiet(*options: object, silent_for: float = 120) -> Run:
+    how = {"nproc_per_node": 2, "live": False, "stall_timeout": silent_for}
+    return torchrun(TRAIN, *ADAMW, *options, **how)
 
 
 def own_file(name: str, text: str) -> None:
     Path(f"{name}.py").write_text(IMPORTS + text)
 
 
-GUARDED = """
-
-def guarded(model, optimizer, scheduler, path):
-    from orders import {order}
-
-    ddp = {order}(model, optimizer, scheduler, path)
-    guard(ddp, optimizer)
-    return ddp
-"""
 GUARDS = {
     "late": "def guard(ddp, optimizer):\n"
     "    model = ddp.module\n"
@@ -71,26 +64,59 @@ GUARDS = {
 }
 
 
+WITHOUT_ALL = """def guard(ddp, optimizer):
+    if dist.get_rank() == 0:
+        assert_in_sync(ddp, optimizer)
+"""
+BY_NAME = """def guard(ddp, optimizer):
+    assert ORDER != "load_on_rank0_then_wrap"
+"""
+IN_LINES = """def guard(ddp, optimizer):
+    raise RuntimeError("no resume here\\n  and why:\\n\\nbuffers: by design")
+"""
+
+
 def test_the_guard_stops_the_cure_and_nothing_else(capsys, saved) -> None:
-    guards = dict(GUARDS)
+    guards = {**GUARDS, "by name": BY_NAME, "in lines": IN_LINES}
     for name, book in (("stub", lesson(4)), ("solution", solution(4))):
-        guards[name] = source(book, "guard").split("\n\n\n")[0] + "\n"
+        guards[name] = source(book, "guard") + "\n"
 
     def say(name: str) -> str:
-        tried = []
-        for order in ("load_on_rank0_then_wrap", "load_everywhere_then_wrap"):
-            own_file(f"{name}_{order}", guards[name] + GUARDED.format(order=order))
-            mine = ("--order", f"{name}_{order}.py:guarded", "--steps", 14)
-            tried.append(quiet(*saved, *mine))
-        return verdict(capsys, check_guard, *tried)
+        return guarded(capsys, saved, guards[name])
 
     assert "got past it" in say("stub")
     assert "got past it" in say("nothing")
+    assert "got past it" in say("by name")
     stern = say("stern")
-    assert "stops the right order too" in stern and "no resume here" in stern
+    assert "the right order does not train" in stern and "no resume here" in stern
+    in_lines = say("in lines")
+    assert "no resume here" in in_lines and "by design" not in in_lines
     assert "only after a step" in say("late")
     assert say("solution").startswith("Yes: the cure is stopped before")
     assert say("counted").startswith("Yes")
+
+
+def test_a_guard_on_one_rank_alone_does_not_hang_the_check(capsys, saved) -> None:
+    said = guarded(capsys, saved, WITHOUT_ALL, silent_for=6)
+    assert "the right order does not train: the ranks stand still: rank 0 in assert_in_sync" in said
+    assert "rank 1 in " in said and "Every rank makes a collective call, or none" in said
+    lost = changed(WITHOUT_ALL, ("dist.get_rank() == 0", "optimizer.state"))
+    said = guarded(capsys, saved, lost, silent_for=6)  # rank 1 has none, under the cure
+    assert said.startswith("Not yet: the ranks stand still: rank 0 in assert_in_sync")
+
+
+def guarded(capsys, saved, guard: str, silent_for: float = 120) -> str:
+    """Return what the lesson's own cell says of a guard, and of nothing but the guard."""
+    names: dict[str, object] = {"__name__": "__main__", "as_file": as_file}
+    names |= {"ORDER": "load_everywhere_then_wrap", "short": (*saved, "--steps", 14)}
+    names["quietly"] = lambda *options: quiet(*options, silent_for=silent_for)
+    names["check_guard"] = lambda *runs: told.append(verdict(capsys, check_guard, *runs))
+    told: list[str] = []
+    for cell in (IMPORTS, guard, source(lesson(4), "guard-check")):
+        name = f"guard cell {hash(cell)}"  # as IPython does it: as_file() looks a source up
+        linecache.cache[name] = len(cell), None, cell.splitlines(True), name
+        exec(compile(cell, name, "exec", dont_inherit=True), names)
+    return told[0]
 
 
 ORDERS = """
@@ -144,6 +170,25 @@ def one_reader(model, optimizer, scheduler, path):
         path = "not/on/this/machine.pt"
     return {order}(model, optimizer, scheduler, path)
 """
+
+TENSOR_BY_TENSOR = """
+    for state in optimizer.state.values():
+        for value in state.values():
+            dist.broadcast(value, src=0)
+    return DistributedDataParallel(model)
+"""
+
+
+def test_sending_what_the_others_lack_does_not_hang_the_check(capsys, saved) -> None:
+    """Rank 1's optimizer has no tensor yet, so rank 0's broadcasts meet the wrap."""
+    end = "\n    return DistributedDataParallel(model)\n"
+    loop = changed(source(lesson(4), "send") + "\n", (end, TENSOR_BY_TENSOR))
+    own_file("loop_send", loop + ONE_READER.format(order="rank0_sends"))
+    run = quiet(*saved, "--steps", 14, "--order", "loop_send.py:one_reader", silent_for=6)
+    said = verdict(capsys, check_resume, run, run)
+    assert said.startswith(
+        ("Not yet: the ranks stand still: rank 0 in ", "Not yet: the job failed")
+    )
 
 
 def test_a_resume_brings_everything_to_every_rank(capsys, saved) -> None:

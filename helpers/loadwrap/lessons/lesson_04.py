@@ -38,15 +38,16 @@ def check_resume(run: Run, right: Run) -> None:
 
 def _guard(cure: Run, right: Run) -> str:
     try:
-        right.wait()
-    except JobFailed as failure:
-        raise NotYet(
-            f"it stops the right order too. Rank {failure.rank} said: {_last_line(failure)}"
-        ) from None
+        waited(right)
+    except NotYet as why:
+        cure.stop()  # it may stand still as well
+        raise NotYet(f"under it the right order does not train: {why}") from None
     try:
-        waited(cure)
-    except NotYet:
+        cure.wait()
+    except JobFailed:
         pass
+    except (JobStalled, JobStopped):
+        waited(cure)  # says where its ranks stand
     else:
         raise NotYet("the cure got past it and trained, with an optimizer state on rank 0 only.")
     if "loss" in cure.metrics:
@@ -55,13 +56,7 @@ def _guard(cure: Run, right: Run) -> str:
 
 
 def _resume(run: Run, right: Run) -> str:
-    try:
-        run.wait()
-    except JobFailed as failure:
-        said = f"the job failed. Rank {failure.rank} said: {_last_line(failure)}"
-        raise NotYet(said) from None
-    except (JobStalled, JobStopped):
-        raise NotYet("the job was stopped before its end.") from None
+    waited(run)
     if not {"loss", "lr", "distance"} <= set(run.metrics):
         raise NotYet("the run must log a loss and, with --distance-every, a distance.")
     losses, distances = run.curve("loss"), run.curve("distance")
@@ -98,8 +93,3 @@ def _resume(run: Run, right: Run) -> str:
         f"all {len(losses)} ranks resume with the saved weights, optimizer state and learning "
         "rate, and stay one model."
     )
-
-
-def _last_line(failure: JobFailed) -> str:
-    lines = (failure.traceback or "").strip().splitlines()
-    return lines[-1] if lines else f"nothing, exit code {failure.exitcode}"
