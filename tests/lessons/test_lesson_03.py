@@ -14,6 +14,7 @@ from lesson_cells import changed, run_until, source, verdict
 from lesson_files import lesson, solution
 from loadwrap import torchrun
 from loadwrap.checkpoints import fingerprint
+from loadwrap.lessons.guesses import predicted
 from loadwrap.lessons.lesson_03 import check_groups, check_sent, check_tune
 from loadwrap.lessons.one_rank import OneRank
 from loadwrap.lessons.sending import networks
@@ -28,7 +29,6 @@ def test_every_claim_fails_without_its_fault() -> None:
         "look": silent,
         "orders": ("    if dist.get_rank() == 0:\n        load", "    if True:\n        load"),
         "watched": silent,
-        "drift": ("wrap_then_load_on_rank0", "load_everywhere_then_wrap"),
     }
     failed = run_until(lesson(3), "drift-numbers", without)
     assert failed == ["look-counted", "held", "sent", "gradients", "drift-numbers"]
@@ -127,6 +127,41 @@ def test_what_is_tuned_is_judged_by_weights_and_replicas(capsys, beside_the_less
     assert "one rank alone" in say("right", ranks=1)
     assert say("right").startswith("Yes")
     assert say("rewrapped").startswith("Yes")
+
+
+def test_what_is_new_after_wrapping_drifts_without_an_error(beside_the_lessons) -> None:
+    """What the exercise says of a layer added then, and of load_state_dict(..., assign=True)."""
+    train, plain = "../launch/train.py", ("--momentum", 0, "--batch-size", 8)
+    saved = (*plain, "--steps", 1, "--save", "runs/inside.pt")
+    torchrun(train, *saved, nproc_per_node=2, live=False).wait()
+    head = (
+        "import torch\nfrom torch.nn.parallel import DistributedDataParallel\n\n\n"
+        "def order(model, optimizer, scheduler, path):\n"
+        "    state = torch.load(path, map_location='cpu')['model']\n"
+        "    model.load_state_dict(state)\n"
+        "    ddp = DistributedDataParallel(model)\n"
+    )
+    ways = {
+        "added": "    torch.manual_seed(0)\n    model.head.append(torch.nn.Linear(10, 10))\n",
+        "assigned": "    model.load_state_dict(state, assign=True)\n",
+        "control": "",
+    }
+    for name, way in ways.items():
+        end = "    optimizer.param_groups[0]['params'] = [*model.parameters()]\n    return ddp\n"
+        text = changed(
+            head, ("    ddp =", "    model.head = torch.nn.Sequential(model.head)\n    ddp =")
+        )
+        Path(f"{name}.py").write_text((text if name == "added" else head) + way + end)
+        mine = ("--resume", "runs/inside.pt", "--order", f"{name}.py:order", "--steps", 4)
+        run = torchrun(
+            train, *plain, *mine, "--distance-every", 1, nproc_per_node=2, live=False
+        ).wait()
+        far = run.curve("distance")[1][1]
+        assert far[0] == 0 and far[-1] > 0 or name == "control" and not far.any(), name
+
+
+def test_a_prediction_of_0_is_one() -> None:
+    assert predicted(0) == "you predicted 0" and predicted(None).endswith("nothing yet")
 
 
 def test_bytes_are_those_that_the_profiler_sees(capsys) -> None:
