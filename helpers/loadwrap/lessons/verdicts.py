@@ -34,13 +34,18 @@ def judge(check: Callable[..., str], *arguments: object) -> None:
         print(f"Yes: {check(*arguments)}")
     except NotYet as difference:
         print(f"Not yet: {difference}")
+    except (
+        Exception
+    ) as error:  # an answer of a kind that nobody foresaw is no reason for a traceback
+        told = f"{type(error).__name__}: {_in_a_line(str(error))}"
+        print(f"Not yet: this check cannot judge such an answer ({shortened(told, 300)}).")
 
 
 def result_of(function: Callable[..., Any], *arguments: object) -> Any:
     """Calls a learner's function; what it raises becomes a :class:`NotYet`."""
     try:
         return function(*arguments)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         name = getattr(function, "__name__", "your function")
         told = _in_a_line(str(error))
         raise NotYet(f"{name} raised {type(error).__name__}: {told}.") from None
