@@ -164,6 +164,18 @@ def test_before_the_first_record_and_without_the_metric_it_says_so():
     assert has_color(empty.png(), RANK_0)
 
 
+def test_the_title_counts_to_the_last_step_that_is_drawn():
+    def title(metric: str, *others: str) -> str:
+        curves = curves_of(2, 100)
+        for other in others:
+            curves.extend(0, other, [0, 100], [0.1, 0.9])
+        return LiveFigure(metric, "")._progress(curves, "finished", over=True)
+
+    assert title("loss", "accuracy").startswith("step 99 ·")
+    assert title("accuracy", "accuracy").startswith("step 100 ·")
+    assert title("accuracy").startswith("step 99 ·")  # nothing of it yet: how far the run is
+
+
 def test_without_news_only_the_clock_is_redrawn_and_that_seldom(monkeypatch):
     now = 1000.0
     clock = SimpleNamespace(monotonic=lambda: now, thread_time=lambda: 0.0)

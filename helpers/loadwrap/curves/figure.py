@@ -214,7 +214,9 @@ class LiveFigure:
         parts = []
         if curves.last_step is not None:
             self._pace.note(curves.last_step)
-            parts.append(f"step {curves.last_step:,}")
+            drawn = [one.columns().last_step for one in curves.series(self.metric).values()]
+            last = max((step for step in drawn if step is not None), default=curves.last_step)
+            parts.append(f"step {last:,}")
             speed = self._pace.overall() if over else self._pace.recent()
             if speed is not None:
                 parts.append(f"{speed:,.0f} steps/s" if speed >= 10 else f"{speed:.2g} steps/s")
