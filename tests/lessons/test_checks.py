@@ -36,7 +36,8 @@ def test_the_first_failure_is_found_and_mended(capsys) -> None:
     assert "rank 0 did not" in verdict(capsys, check_parts, run_of(right), 0)
     unmended = verdict(capsys, check_parts, run_of(stub), 3)
     assert "rank 3 is right. Now mend the script" in unmended
-    assert "rank 3 was the first" in unmended
+    assert "rank 3 was the first: KeyError: 3." in unmended
+    assert "a rank's number" in verdict(capsys, check_parts, run_of(right), "3")
     assert "rank 3 ended" in verdict(capsys, check_parts, run_of(nothing), 3)
     shared = changed(stub, ("files[dist.get_rank()]", "files[dist.get_rank() % 3]"))
     assert verdict(capsys, check_parts, run_of(right), 3).startswith("Yes")
@@ -67,6 +68,8 @@ def test_the_height_is_a_mean_over_ranks(capsys) -> None:
     assert "raised" in verdict(capsys, check_height, lambda before: before, True)
     assert "is it your" in verdict(capsys, check_height, formula, None)
     assert "7.06 is what" in verdict(capsys, check_height, formula, False)
+    for choice in ("no", "yes", "False", 0, 1, []):
+        assert "True or False" in verdict(capsys, check_height, formula, choice)
     assert verdict(capsys, check_height, formula, True).startswith("Yes")
     listed = lambda b, c, r: mean([b] + [log(c)] * (r - 1))  # noqa: E731
     assert verdict(capsys, check_height, listed, True).startswith("Yes")
@@ -83,6 +86,10 @@ def test_the_evidence_tells_broken_from_healthy(capsys) -> None:
     assert "nobody could tell" in say(lambda losses: min(losses.values()))
     assert "raised KeyError" in say(lambda losses: losses[3])
     assert "not a number" in say(lambda losses: list(losses.values()))
+    for a_rank in (max, lambda losses: max(losses, key=losses.get)):
+        assert "a rank's number" in say(a_rank)
+    assert say(lambda losses: sum(loss > 1 for loss in losses.values())).startswith("Yes")
+    assert say(lambda losses: sum(losses[r] for r in losses if r) / len(losses)).startswith("Yes")
     assert "≈ 0.05 in a healthy" in say(lambda losses: sum(losses.values()) / len(losses))
     assert say(lambda losses: losses[1]).startswith("Yes")
     assert say(lambda losses: max(losses.values()) - min(losses.values())).startswith("Yes")
@@ -105,6 +112,25 @@ def noisy(model, optimizer, scheduler, path):
     return ddp
 
 
+def forgets(model, path, *names):
+    weights = torch.load(path)["model"]
+    kept = {n: t for n, t in weights.items() if not any(name in n for name in names)}
+    model.load_state_dict(kept, strict=False)
+    return DistributedDataParallel(model)
+
+
+def no_norm1(model, optimizer, scheduler, path):
+    return forgets(model, path, "norm1")
+
+
+def no_norm2(model, optimizer, scheduler, path):
+    return forgets(model, path, "norm2")
+
+
+def no_statistics(model, optimizer, scheduler, path):
+    return forgets(model, path, "running")
+
+
 def rank0_tells(model, optimizer, scheduler, path):
     ddp = DistributedDataParallel(model)
     if dist.get_rank() == 0:
@@ -118,7 +144,8 @@ def rank0_tells(model, optimizer, scheduler, path):
 def test_the_resume_is_judged_by_its_replicas(capsys, beside_the_lessons: Path) -> None:
     train, plain = "../launch/train.py", ("--momentum", 0)
     saved = (*plain, "--steps", 120, "--save", "runs/digits.pt")
-    torchrun(train, *saved, nproc_per_node=2, live=False).wait()
+    first = torchrun(train, *saved, nproc_per_node=2, live=False).wait()
+    accuracy = first.curve("accuracy")[0][1][-1]
     for name, book in (("stub", lesson(1)), ("mended", solution(1))):
         Path(f"{name}.py").write_text(source(book, "mend"))
     Path("mine.py").write_text(ORDERS)
@@ -126,11 +153,13 @@ def test_the_resume_is_judged_by_its_replicas(capsys, beside_the_lessons: Path) 
     def say(order: str) -> str:
         mine = ("--resume", "runs/digits.pt", "--order", order, "--distance-every", 1)
         run = torchrun(train, *plain, *mine, "--steps", 122, nproc_per_node=2, live=False)
-        return verdict(capsys, check_resume, run, 0.1)
+        return verdict(capsys, check_resume, run, 0.1, accuracy)
 
     assert "rank 1 of 2 did not resume" in say("stub.py:resume_tidily")
     assert "ranks 0, 1 of 2 did not resume" in say("mine.py:nothing")
     assert "rank 1 drift" in say("mine.py:noisy")
-    assert "the job failed" in say("mine.py:no_such_order")
+    for part in ("norm1", "norm2", "statistics"):
+        assert "not all of it was loaded" in say(f"mine.py:no_{part}")
+    assert "has no function 'no_such_order'." in say("mine.py:no_such_order")
     assert "right for the weights" in say("mended.py:resume_tidily")
     assert say("mine.py:rank0_tells").startswith("Yes")

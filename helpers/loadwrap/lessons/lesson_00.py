@@ -56,6 +56,8 @@ def _curves(run: Run) -> str:
 def _parts(run: Run, culprit: object) -> str:
     if culprit is None:
         raise NotYet("which rank failed first? parts.wait() tells you; set culprit to it.")
+    if type(culprit) is not int:
+        raise NotYet(f"culprit is a rank's number, such as 0, and not {culprit!r}.")
     if culprit != 3:
         raise NotYet(f"rank {culprit} did not fail first: whose own error is the KeyError?")
     try:

@@ -17,6 +17,7 @@ Losses = Mapping[int, float]  # of each rank, at one step
 
 _CLEAR = 0.5  # how far apart a number must be with and without the fault
 _NEAR = 0.5  # how near a loaded rank's first loss is to the checkpoint's
+_SAME_MODEL = 0.01  # how near its accuracy is: of one model, evaluated twice
 
 
 def check_height(first_loss: Callable[[float, int, int], float], is_this_bug: object) -> None:
@@ -42,7 +43,7 @@ def check_evidence(
     judge(_evidence, evidence, broken, healthy)
 
 
-def check_resume(run: Run, before: float) -> None:
+def check_resume(run: Run, before: float, accuracy: float) -> None:
     """Exercise 3: every rank resumes at the checkpoint's loss, and all hold one model.
 
     Any order that brings the weights to every rank passes; the optimizer's state is not judged.
@@ -50,8 +51,9 @@ def check_resume(run: Run, before: float) -> None:
     Args:
         run: The resumed run, which logged ``loss`` and ``distance``.
         before: The loss that the checkpoint had.
+        accuracy: The accuracy that it had.
     """
-    judge(_resume, run, before)
+    judge(_resume, run, before, accuracy)
 
 
 def _height(first_loss: Callable[[float, int, int], float], is_this_bug: object) -> str:
@@ -67,6 +69,8 @@ def _height(first_loss: Callable[[float, int, int], float], is_this_bug: object)
             raise NotYet(f"{words} it gives {answer:.2f}, but {loaded}{others}.")
     if is_this_bug is None:
         raise NotYet("the formula is right and gives 7.06; is it your colleague's bug?")
+    if type(is_this_bug) is not bool:
+        raise NotYet(f"the formula is right; is_this_bug is True or False, not {is_this_bug!r}.")
     if not is_this_bug:
         raise NotYet("the formula gives 7.06, and 7.06 is what your colleague saw.")
     return "1 rank at 0.45 and 7 at ln 3000 have a mean of 7.06. Only one of the 8 ranks loaded."
@@ -78,6 +82,11 @@ def _evidence(
     without = result_of(evidence, dict(healthy))
     for losses in broken:
         value = result_of(evidence, dict(losses))
+        if _names_a_rank(evidence, losses, value):
+            raise NotYet(
+                f"on {len(losses)} ranks it is {value}: a rank's number, not its loss. Iterating "
+                "over losses gives the ranks; losses.values() has their losses."
+            )
         for number in (without, value):
             if not hasattr(number, "__float__"):
                 raise NotYet(f"it returns {type(number).__name__}, not a number.")
@@ -96,7 +105,17 @@ def _evidence(
     )
 
 
-def _resume(run: Run, before: float) -> str:
+def _names_a_rank(evidence: Callable[[Losses], object], losses: Losses, value: object) -> bool:
+    """Tells whether the value counts on by 100 with the numbers of the ranks."""
+    if not isinstance(value, int) or value not in losses:
+        return False
+    try:
+        return evidence({rank + 100: loss for rank, loss in losses.items()}) == value + 100
+    except Exception:
+        return False  # it asks for one of the ranks, and gives that one's loss
+
+
+def _resume(run: Run, before: float, accuracy: float) -> str:
     waited(run)
     if not {"loss", "distance"} <= set(run.metrics):
         raise NotYet("the run must log a loss and, with --distance-every, a distance.")
@@ -106,10 +125,16 @@ def _resume(run: Run, before: float) -> str:
     strangers = [rank for rank, loss in sorted(first.items()) if not loss < before + _NEAR]
     if strangers:
         raise NotYet(f"{listed(strangers)} of {len(first)} did not resume from the checkpoint.")
+    for rank, (_, shares) in sorted(run.curve("accuracy").items()):
+        if abs(shares[0] - accuracy) > _SAME_MODEL:
+            raise NotYet(
+                f"rank {rank}'s loss is low, but its model resumed with an accuracy of "
+                f"≈ {shares[0]:.2f} instead of ≈ {accuracy:.2f}: not all of it was loaded."
+            )
     apart = [rank for rank, (_, far) in sorted(run.curve("distance").items()) if far.any()]
     if apart:
         raise NotYet(f"the losses look right, but {listed(apart)} drift away from rank 0.")
     return (
-        f"all {len(first)} ranks resume at the checkpoint's loss and stay one model: right for the "
-        "weights, which is all that losses and replicas can tell here."
+        f"all {len(first)} ranks resume at the checkpoint's loss and accuracy, and stay one model: "
+        "right for the weights, which is all that these can tell."
     )
