@@ -97,6 +97,38 @@ def into_a_child(model, optimizer, scheduler, path):
     both = torch.nn.ModuleDict({"backbone": model})
     both.load_state_dict(torch.load(path, map_location="cpu")["model"], strict=False)
     return DistributedDataParallel(model)
+
+
+def strictly(model, optimizer, scheduler, path):
+    model.load_state_dict(torch.load(path)["model"])
+    return DistributedDataParallel(model)
+
+
+def without(part, model, path):
+    weights = torch.load(path, map_location="cpu")["model"]
+    kept = {n[9:]: t for n, t in weights.items() if part not in n}
+    model.load_state_dict(kept, strict=False)
+    return DistributedDataParallel(model)
+
+
+def without_norm2(model, optimizer, scheduler, path):
+    return without("norm2", model, path)
+
+
+def without_statistics(model, optimizer, scheduler, path):
+    return without("running", model, path)
+
+
+def unwrapped(model, optimizer, scheduler, path):
+    return None
+"""
+TOLD = """
+from {module} import {name}
+from loadwrap.lessons.lesson_02 import tell_loaded
+
+
+def told(*objects):
+    return tell_loaded({name}(*objects), "runs/backbone.pt")
 """
 
 
@@ -112,7 +144,13 @@ def test_the_backbone_is_judged_by_its_losses(capsys, beside_the_lessons: Path) 
     Path("mended.py").write_text(f"{IMPORTS}\n{stated}\n\n{source(solution(2), 'backbone')}")
     Path("other.py").write_text(IMPORTS + OTHERS)
 
-    def say(order: str, rate: float = 0.02, steps: int = 30, ranks: int = 2) -> str:
+    def say(
+        order: str, rate: float = 0.02, steps: int = 30, ranks: int = 2, told: bool = True
+    ) -> str:
+        module, _, name = order.partition(".py:")
+        path = Path(f"told_{module}_{name}.py")
+        path.write_text(TOLD.format(module=module, name=name) if told else IMPORTS)
+        order = f"{path}:told" if told else order
         resume = ("--resume", "runs/backbone.pt", "--order", order, "--steps", steps)
         rest = ("--momentum", 0, "--lr", rate, "--seed", 1, "--distance-every", 5)
         run = torchrun(TRAIN, *resume, *rest, nproc_per_node=ranks, live=False)
@@ -124,7 +162,14 @@ def test_the_backbone_is_judged_by_its_losses(capsys, beside_the_lessons: Path) 
     assert "rank 1 did not get" in say("other.py:on_rank0")
     assert "another length" in say("mended.py:from_backbone", steps=5)
     assert "one rank alone" in say("mended.py:from_backbone", ranks=1, steps=2)
-    assert "job failed" in say("other.py:nothing_of_this_name")
+    partial = say("other.py:without_norm2")
+    assert "rank 0 has 7 of the backbone's 12 tensors" in partial and "norm2.weight is" in partial
+    assert "norm1.running_mean is not among" in say("other.py:without_statistics")
+    assert "leave tell_loaded" in say("mended.py:from_backbone", told=False)
+    strict = say("other.py:strictly")
+    assert "job failed, and rank" in strict and 'unexpected: "backbone.conv1.weight"' in strict
+    assert "--order returned NoneType" in say("other.py:unwrapped")
+    assert "has no function 'nothing'" in say("other.py:nothing", told=False)
     assert say("mended.py:from_backbone").startswith("Yes")
     assert say("other.py:into_a_child").startswith("Yes")
 
@@ -153,6 +198,7 @@ def test_the_unlabelled_runs_have_the_faults_that_they_are_said_to_have() -> Non
     assert min(losses["A"]) > 2.8 > 2.45 > max(losses["D"]) > min(losses["D"]) > 2.15
     assert losses["B"][0] < 0.5 < 2.1 < losses["B"][1]
     assert max(losses["C"]) < 0.5 and max(shares["C"]) < shares["B"][0] - 0.05
+    assert all(share[0] > share[-1] for _, share in runs["C"].curve("accuracy").values())
 
 
 def test_the_line_up_is_a_figure_that_says_what_it_shows(tmp_path: Path) -> None:
