@@ -181,6 +181,22 @@ def test_the_cure_of_the_prefix_fits_and_destroys_nothing() -> None:
             exec(cure, names)
 
 
+@pytest.mark.parametrize("names_in_the_file", [[], ["module.0.weight", "step"], ["module."]])
+def test_the_cure_of_the_prefix_ends_where_it_cannot_help(names_in_the_file: list[str]) -> None:
+    import torch
+    from torch import nn
+    from torch.nn.modules.utils import consume_prefix_in_state_dict_if_present
+
+    cure = compile(block("consume_prefix_in_state_dict_if_present("), "card", "exec")
+    names = {
+        "saved": {"model": dict.fromkeys(names_in_the_file, torch.zeros(1))},
+        "model": nn.Linear(3, 2),
+        "consume_prefix_in_state_dict_if_present": consume_prefix_in_state_dict_if_present,
+    }
+    with pytest.raises(AssertionError):
+        exec(cure, names)
+
+
 def test_the_formula_and_the_lessons_named_are_those_of_the_course() -> None:
     assert r"\frac{L_\text{checkpoint} + (W-1)\,L_\text{untrained}}{W}" in CARD
     rows = re.findall(r"^\| .* \| ([\d, ]+) \|$", CARD, re.MULTILINE)
