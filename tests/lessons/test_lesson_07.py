@@ -9,7 +9,7 @@ import pytest
 from lesson_cells import changed, run_until, source, verdict
 from lesson_files import lesson, solution
 from loadwrap import Run, torchrun
-from loadwrap.lessons.in_step import outcome, versions
+from loadwrap.lessons.in_step import MEASURED, outcome, versions
 from loadwrap.lessons.lesson_07 import check_calls, check_order, check_thaw
 
 pytestmark = pytest.mark.usefixtures("beside_the_lessons")
@@ -25,7 +25,7 @@ def start(name: str, *cells: str, function: str, ranks: int = 2, words=()) -> Ru
     head = source(notebook, "imports").partition("\nEACH")[0]
     Path(name).write_text("\n\n\n".join((head, source(notebook, "net"), *cells)))
     place = f"{name}:{function}"
-    return torchrun(EACH, place, *words, nproc_per_node=ranks, live=False)
+    return torchrun(EACH, MEASURED, place, *words, nproc_per_node=ranks, live=False)
 
 
 def test_each_claim_fails_without_its_fault() -> None:
@@ -73,6 +73,36 @@ def test_a_trainer_goes_through_ddp(capsys) -> None:
     assert say("inside", f"{inside}\n\n{within}").startswith("Yes")
 
 
+STEP = "            self.optimizer.step()\n"
+FOR_EACH = "            for p in self.ddp.parameters():\n                "
+
+
+def test_equal_replicas_are_not_enough(capsys) -> None:
+    stub = source(lesson(7), "calls")
+
+    def say(name: str, *changes: tuple[str, str], ranks: int = 2) -> str:
+        run = start(f"{name}.py", changed(stub, *changes), function="tidy", ranks=ranks)
+        return verdict(capsys, check_calls, run)
+
+    def after(line: str) -> tuple[str, str]:
+        return STEP, f"{STEP}{FOR_EACH}{line}\n"
+
+    def before(line: str) -> tuple[str, str]:
+        return STEP, f"{FOR_EACH}{line}\n{STEP}"
+
+    not_averaged = "their gradients were not averaged"
+    overwritten = say("overwritten", after("dist.broadcast(p.data, 0)"), ranks=4)
+    assert f"because rank 0's weights overwrite the others; {not_averaged}" in overwritten
+    made = say("made", after("dist.all_reduce(p.data); p.data /= 2"))
+    assert f"made equal after each step; {not_averaged}" in made
+    taken = say("taken", before("dist.broadcast(p.grad, 1)"))
+    assert f"rank 1's gradient overwrites the others; {not_averaged}" in taken
+    assert "not the mean" in say("summed", before("dist.all_reduce(p.grad)"))
+    assert "weights differ at step 1" in say("told", ("spread=spread(self.ddp)", "spread=0.0"))
+    by_hand = say("by_hand", before("dist.all_reduce(p.grad); p.grad /= 4"), ranks=4)
+    assert by_hand.startswith("Yes")
+
+
 def test_reading_goes_on_where_it_stopped(capsys) -> None:
     stub, right = (source(book, "reading") for book in (lesson(7), solution(7)))
     draws = source(lesson(7), "draws")
@@ -113,11 +143,25 @@ def test_the_line_names_the_thawed_layer(capsys) -> None:
     assert "which tensor does it name" in say("speaking", speaking, None)
     assert "the line speaks" in say("mine", speaking, "conv.weight")
     assert "not the tensor" in say("other", right, "head.weight")
+    assert "the error names conv.weight; conv.bias goes" in say("bias", right, "conv.bias")
     never = changed(right, ("net.conv.requires_grad_(True)", "pass"))
     assert "never trained" in say("never", never, "conv.weight")
     assert say("right", right, "conv.weight").startswith("Yes")
+    lines = "        assert_in_sync(ddp, optimizer)\n"
+    early = changed(right, (lines, ""), ("    for step", f"{lines[4:]}    for step"))
+    assert "your line speaks too early" in say("early", early, "conv.weight")
+    assert "your line is gone" in say("no_line", changed(right, (lines, "")), "conv.weight")
+    step = "        optimizer.step()\n"
+    overwrite = "        for p in net.parameters():\n            dist.broadcast(p.data, 0)\n"
+    overwritten = changed(speaking, (step, f"{step}{overwrite}"))
+    assert "rank 0's weights overwrite" in say("overwritten", overwritten, "conv.weight")
+    twice = say(
+        "twice", changed(right, (f"{' ' * 12}{wrap}", f"{' ' * 12}{wrap[:-4]}ddp)")), "conv.weight"
+    )
+    assert twice.startswith("Yes") and "module.module." in twice
     by_rate = changed(
-        stub,
+        right,
+        (f"            {wrap}\n", ""),
         ("    net.conv.requires_grad_(False)\n", ""),
         ("net.parameters(), lr=0.1", "[{'params': [*net.head.parameters()]}], lr=0.1"),
         ("net.conv.requires_grad_(True)", "optimizer.add_param_group({'params': net.conv.weight})"),

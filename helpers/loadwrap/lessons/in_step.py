@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,8 +13,10 @@ from ..jobs.errors import JobFailed
 if TYPE_CHECKING:
     from ..run import Run
 
-__all__ = ["drawn", "outcome", "values_of", "versions"]
+__all__ = ["MEASURED", "drawn", "how_often", "outcome", "values_of", "versions"]
 
+# A function for on_every_rank.py: it calls the one that is named after it, and measures its steps.
+MEASURED = f"{Path(__file__).with_name('measured.py')}:measured"
 EPOCH = 360  # images that a rank draws in an epoch
 
 
@@ -31,6 +34,21 @@ def drawn(run: Run, name: str) -> np.ndarray:
     curves = run.curve(name)
     numbers = np.array([curves[rank][1] for rank in run.ranks]).astype(int)
     return numbers.reshape(len(run.ranks), -1, EPOCH)
+
+
+def how_often(run: Run, name: str, images: int) -> list[int]:
+    """Waits for a run as ``drawn`` does, and counts how often the images came in epoch 0.
+
+    Args:
+        run: The run.
+        name: The metric.
+        images: How many images there are.
+
+    Returns:
+        How many images were drawn by no rank, once, twice, and so on.
+    """
+    times = np.bincount(drawn(run, name)[:, 0].flat, minlength=images)
+    return [int(count) for count in np.bincount(times)]
 
 
 def versions(run: Run, name: str) -> list[int]:

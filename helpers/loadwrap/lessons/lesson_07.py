@@ -14,13 +14,14 @@ __all__ = ["check_calls", "check_order", "check_thaw"]
 
 _BATCH = 36  # images of a rank and a step
 _THAWS = 20  # the step at which exercise 3 trains the convolution
+_THAWED = "conv.weight"  # what assert_in_sync names first
 
 
 def check_calls(run: Run) -> None:
     """Exercise 1: each rank trains on images of its own, and the replicas stay equal.
 
     Args:
-        run: The learner's run, which logged ``loss`` and ``spread``.
+        run: The learner's run by way of ``MEASURED``, which logged ``loss`` and ``spread``.
     """
     judge(_calls, run)
 
@@ -39,7 +40,8 @@ def check_thaw(run: Run, culprit: object) -> None:
     """Exercise 3: the tensor that drifted was named, and now it is trained on all ranks alike.
 
     Args:
-        run: The learner's run, which logged ``loss``, ``spread`` and ``conv``.
+        run: The learner's run by way of ``MEASURED``, which logged ``loss``, ``spread`` and
+            ``conv``.
         culprit: The name of the tensor that left first.
     """
     judge(_thaw, run, culprit)
@@ -53,25 +55,67 @@ def _logged(run: Run, *names: str) -> None:
         raise NotYet("one rank has nobody to be in step with: start at least 2.")
 
 
-def _trained_together(run: Run) -> float:
-    """Returns the mean loss of the end, if ranks of different data have learned as one."""
+def _trained_together(run: Run) -> None:
+    """Ranks of different data have learned as one, by the mean of their gradients."""
     losses = list(values_of(run, "loss").values())
     far = max(max(values) for values in values_of(run, "spread").values())
     if not far == 0:
         raise NotYet(f"no error, and the replicas end up as far as ≈ {far:.2g} apart.")
+    for metric in ("weights", "own"):
+        if metric not in run.metrics:
+            raise NotYet("no optimizer took two steps.")
+    for step, held in enumerate(_by_step(run, "weights")):
+        if len(set(held)) > 1:
+            raise NotYet(f"the spread in the log is 0, and the weights differ at step {step}.")
     if any(first == second for first, second in zip(losses[0], losses[1], strict=False)):
         raise NotYet("two ranks have the same loss: each is to train on images of its own.")
     start, end = (sum(values[at] for values in losses) / len(losses) for at in (0, -1))
     if not end < 0.7 * start:
         raise NotYet(f"the replicas are equal and learn nothing: the loss stays at ≈ {end:.2f}.")
-    return end
+    _averaged(run)
+
+
+def _averaged(run: Run) -> None:
+    """All ranks' gradients are in the one that they step by."""
+    own, used = _by_step(run, "own"), _by_step(run, "used")
+    if any(len(set(step)) > 1 for step in used):
+        begun, ended = _by_step(run, "weights")[1:], _by_step(run, "stepped")
+        same = _one_for_all(ended, begun)
+        why = (
+            "they are made equal after each step"
+            if same is None
+            else (f"rank {same}'s weights overwrite the others")
+        )
+    elif (same := _one_for_all(own, used)) is not None:
+        why = f"rank {same}'s gradient overwrites the others"
+    elif all(
+        abs(step[0] - sum(parts) / len(parts)) < 1e-3 * max(map(abs, parts))
+        for parts, step in zip(own, used, strict=True)
+    ):
+        return
+    else:
+        raise NotYet("the ranks step by one gradient, and it is not the mean of their own.")
+    raise NotYet(f"the replicas are equal because {why}; their gradients were not averaged.")
+
+
+def _by_step(run: Run, name: str) -> list[tuple[float, ...]]:
+    return list(zip(*values_of(run, name).values(), strict=False))
+
+
+def _one_for_all(mine: list[tuple[float, ...]], all_have: list[tuple[float, ...]]) -> int | None:
+    """Returns the rank of which all ranks have the value at every step."""
+    pairs = list(zip(mine, all_have, strict=False))
+    for rank in range(len(mine[0])):
+        if all({before[rank]} == set(after) for before, after in pairs):
+            return rank
+    return None
 
 
 def _calls(run: Run) -> str:
     waited(run)
     _logged(run, "loss", "spread")
     _trained_together(run)
-    return f"{len(run.ranks)} ranks, images of their own, a falling loss, and a spread of 0."
+    return f"{len(run.ranks)} ranks, images of their own, a mean of their gradients, a spread of 0."
 
 
 def _reading(run: Run, whole: Run) -> str:
@@ -107,7 +151,9 @@ def _reading(run: Run, whole: Run) -> str:
 
 def _thaw(run: Run, culprit: object) -> str:
     named = str(culprit).removeprefix("module.") if culprit is not None else None
-    if named not in (None, "conv.weight", "conv.bias"):
+    if named == "conv.bias":
+        raise NotYet(f"the error names {_THAWED}; {named} goes with it.")
+    if named not in (None, _THAWED):
         raise NotYet(f"{named} is not the tensor that the error names.")
     stopped = outcome(run)
     if "ReplicasOutOfSync" in stopped:
@@ -126,4 +172,13 @@ def _thaw(run: Run, culprit: object) -> str:
         raise NotYet(f"the convolution is trained from the start; step {_THAWS} was wanted.")
     if len(set(norms[_THAWS:])) < 2:
         raise NotYet("the convolution is never trained.")
-    return f"{named} is frozen until step {_THAWS}, then trained, and the spread is 0 throughout."
+    called = values_of(run, "line")[0] if "line" in run.metrics else []
+    if not any(steps > _THAWS for steps in called):
+        when = "speaks too early" if called else "is gone"
+        raise NotYet(
+            f"the fault is mended, and your line {when}: the next one would pass in silence."
+        )
+    words = f"{named} is frozen until step {_THAWS}, then trained, and the spread is 0 throughout"
+    if "twice" in run.metrics:
+        return f"{words}; but DDP wraps a DDP, and its keys begin with module.module."
+    return f"{words}."
