@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,9 @@ import torch
 
 import loadwrap
 from checkpoints.doctor import layouts
+from loadwrap.checkpoints import explain_keys
+from loadwrap.checkpoints.doctoring.examination import how_to_load
+from loadwrap.checkpoints.formats import open_checkpoint
 from loadwrap.doctor import main
 
 SOURCES = str(Path(loadwrap.__file__).parents[1])
@@ -106,6 +111,27 @@ def test_the_lines_it_prints_cure(
     _, _, prefix = FITS[layout]
     for name, value in model.state_dict().items():
         assert torch.equal(value, saved[f"{prefix}{name}"])
+
+
+@pytest.mark.parametrize("name", ["last.pt", 'the "best" one.pt', "größte.pt"])
+def test_it_opens_a_file_as_explain_keys_does(name: str, tmp_path: Path) -> None:
+    net = torch.nn.Linear(2, 1)
+    torch.save({"model": net.state_dict(), "args": argparse.Namespace(lr=0.1)}, tmp_path / name)
+    line = how_to_load(open_checkpoint(tmp_path / name))
+    assert f"  open       {line}\n" in str(explain_keys(tmp_path / name, net))
+    names = {"torch": torch}
+    exec(line, names)
+    assert names["ckpt"]["args"].lr == 0.1
+
+
+def test_neither_opens_a_file_of_another_pickle_protocol(tmp_path: Path) -> None:
+    net, path = torch.nn.Linear(2, 1), tmp_path / "four.pt"
+    torch.save(net.state_dict(), path, pickle_protocol=4)
+    with pytest.raises(pickle.UnpicklingError):
+        torch.load(path)
+    assert "refused as the file is" in how_to_load(open_checkpoint(path))
+    said = str(explain_keys(path, net))
+    assert "  open " not in said and "torch.load refuses the pickle opcode FRAME in" in said
 
 
 def test_a_model_of_the_users_own(tmp_path: Path) -> None:

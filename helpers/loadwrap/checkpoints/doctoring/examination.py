@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..formats import open_checkpoint
 from ..formats.checkpoint import Checkpoint
 from ..formats.values import CheckpointError, TensorInfo
+from ..formats.words import quoted
 from .contents import Contents, read_contents
 from .deep import Examined, Progress, examine
 from .refusals import allowance, dangerous
@@ -120,30 +121,31 @@ def key_text(found: Examination, text: str) -> str:
 
 def how_to_load(checkpoint: Checkpoint) -> str:
     """The line that makes the ``ckpt`` of the other lines."""
-    path = str(checkpoint.path)
+    path = quoted(str(checkpoint.path))
     if checkpoint.kind == "safetensors":
-        return f'from safetensors.torch import load_file; ckpt = load_file("{path}")'
+        return f"from safetensors.torch import load_file; ckpt = load_file({path})"
     if checkpoint.kind == "torchscript":
-        return f'ckpt = torch.jit.load("{path}", map_location="cpu").state_dict()'
+        return f'ckpt = torch.jit.load({path}, map_location="cpu").state_dict()'
     if checkpoint.kind == "hf-sharded":
         names = sorted({file.name for file in checkpoint.files[1:]})
         suffix = Path(names[0]).suffix if names else ".bin"
         each = "load_file(f)" if suffix == ".safetensors" else 'torch.load(f, map_location="cpu")'
         first = "from safetensors.torch import load_file; " if "load_file" in each else ""
         return (
-            f'{first}ckpt = {{k: v for f in pathlib.Path("{path}").glob("*{suffix}") '
+            f'{first}ckpt = {{k: v for f in pathlib.Path({path}).glob("*{suffix}") '
             f"for k, v in {each}.items()}}"
         )
     if checkpoint.kind in ("hf-folder", "deepspeed", "megatron"):
         file = checkpoint.files[0]
+        name = quoted(str(file))
         if file.suffix == ".safetensors":
-            return f'from safetensors.torch import load_file; ckpt = load_file("{file}")'
-        return f'ckpt = torch.load("{file}", map_location="cpu")'
+            return f"from safetensors.torch import load_file; ckpt = load_file({name})"
+        return f'ckpt = torch.load({name}, map_location="cpu")'
     if checkpoint.kind == "dcp":
         return (
             'ckpt = torch.load("OUT.pt", map_location="cpu")  # the file that the line above made'
         )
-    line = f'ckpt = torch.load("{path}", map_location="cpu")'
+    line = f'ckpt = torch.load({path}, map_location="cpu")'
     if any(one.pickled for one in find_weights(checkpoint.tree)):
         return f"{line[:-1]}, weights_only=False)  # runs the code of its classes"
     allowed = allowance(checkpoint)

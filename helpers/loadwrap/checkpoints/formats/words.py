@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 _LONGEST = 200  # characters of one name; real ones are shorter
@@ -15,6 +16,11 @@ def size_words(nbytes: int) -> str:
         if nbytes < 1000 * factor or unit == "TB":
             return f"{nbytes / factor:.3g} {unit}"
     raise AssertionError
+
+
+def quoted(path: str) -> str:
+    """A path as it is written in a line of Python, whatever quotes are in it."""
+    return json.dumps(path) if path.isascii() else repr(path)
 
 
 def percent(part: int, whole: int) -> str:

@@ -64,11 +64,10 @@ def explain_keys(
         from ..formats import open_checkpoint
 
         opened = open_checkpoint(checkpoint)
-        tree, opening = (
-            opened.tree,
-            opening_line(os.fspath(checkpoint), opened.kind, opened.refusals),
-        )
-        more = [*opened.problems, *refused(opened.refusals)]
+        unread = opened.refusals, opened.opcode
+        tree = opened.tree
+        opening = opening_line(os.fspath(checkpoint), opened.kind, *unread)
+        more = [*opened.problems, *refused(*unread)]
     elif not isinstance(checkpoint, Mapping | torch.nn.Module | list | tuple):
         raise TypeError(
             f"the checkpoint must be a state dict, what torch.load returned, or a path, "

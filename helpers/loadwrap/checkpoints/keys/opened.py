@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..formats.words import quoted
 from .rename import some
 from .sides import is_tensor
 
 _HARMLESS = "argparse.Namespace"
 
 
-def opening_line(path: str, kind: str, refusals: Sequence[Any]) -> str:
-    """Returns the line that opens a file of a kind, if one safe line does."""
-    name = json.dumps(path) if path.isascii() else repr(path)
+def opening_line(path: str, kind: str, refusals: Sequence[Any], opcode: str = "") -> str:
+    """Returns the line that opens a file of a kind, if one safe line does.
+
+    No line opens a file with an `opcode` that torch.load refuses.
+    """
+    name = quoted(path)
     names = {one.name for one in refusals}
-    if kind in ("zip", "legacy") and names <= {_HARMLESS}:
+    if kind in ("zip", "legacy") and names <= {_HARMLESS} and not opcode:
         load = f'ckpt = torch.load({name}, map_location="cpu")'
         allow = f"import argparse; torch.serialization.add_safe_globals([{_HARMLESS}]); "
         return allow + load if names else load
@@ -25,12 +28,14 @@ def opening_line(path: str, kind: str, refusals: Sequence[Any]) -> str:
     return ""
 
 
-def refused(refusals: Sequence[Any]) -> list[str]:
+def refused(refusals: Sequence[Any], opcode: str = "") -> list[str]:
     """Says what torch.load does not take without executing it."""
     names = list(dict.fromkeys(one.name for one in refusals))
+    if not names and opcode:
+        names = [f"the pickle opcode {opcode}"]
     if not names:
         return []
-    if names == [_HARMLESS]:
+    if names == [_HARMLESS] and not opcode:
         return [f"torch.load refuses {_HARMLESS} by default; it is harmless, so the line allows it"]
     return [
         f"torch.load refuses {some(names, 3)} in this file, and with weights_only=False would "
