@@ -15,6 +15,7 @@ from lesson_cells import changed, source, verdict
 from lesson_files import ROOT, lesson, solution
 from loadwrap import as_file
 from loadwrap.lessons.lesson_08 import check_exact, check_half, faults_of
+from loadwrap.lessons.mean_only import MeanOnly
 
 
 class Bench:
@@ -36,10 +37,10 @@ class Bench:
     def _once(resumed):
         known: dict[tuple[object, ...], object] = {}
 
-        def once(restore, *options):
-            key = as_file(restore), *options
+        def once(restore, *options, **more):
+            key = as_file(restore), *options, *more.items()
             if key not in known:
-                known[key] = resumed(restore, *options)
+                known[key] = resumed(restore, *options, **more)
             return known[key]
 
         return once
@@ -146,7 +147,8 @@ def test_a_resume_is_exact_or_it_is_told_where_not(bench: Bench, capsys) -> None
     stub, right = (source(book, "neat") for book in (lesson(8), solution(8)))
     no_average = changed(right, (loads("ema"), ""))
     late = changed(right, (loads("optimizer"), ""), (OPEN, OPEN + loads("optimizer")))
-    assert "the learning rate at step 35, the loss at step 36" in say(stub, "resume_neatly")
+    told = say(stub, "resume_neatly")
+    assert "the loss at step 36" in told and "learning rate" not in told  # this is for the hint
     assert "the moving average ends as another one" in say(no_average, "resume_neatly")
     assert say(right, "resume_neatly").startswith("Yes")
     assert say(late, "resume_neatly").startswith("Yes")
@@ -162,11 +164,13 @@ def test_half_the_rate_is_half_of_every_rate(bench: Bench, capsys) -> None:
     bench.execute("fresh", source(lesson(8), "audits").partition("\n\n\ndef random")[0])
     bases = changed(stub, ('group["lr"] / 2', 'group["lr"]'))
     shorter = changed(stub, ("saved)\n", "saved)\n    job.scheduler.base_lrs = [job.lr]\n"))
-    assert "is half for 1 step and then 1 of the old one, at step 36" in say(stub)
-    assert "the rate is 1 of the old one, at step 35" in say(bases)
+    assert "is half for 1 step and then the whole old one, at step 36" in say(stub)
+    assert "the rate is the whole old one, at step 35" in say(bases)
+    third = changed(stub, ('group["lr"] / 2', 'group["lr"] / 3'))
+    assert "the rate is 0.3333 of the old one, at step 35" in say(third)
     assert "Not yet" in say(fresh)
     no_average = changed(right, ("everything(job, saved)", "and_scaler(job, saved)"))
-    assert "the audit names F09" in say(no_average)
+    assert "the audit names F09 EMA" in say(no_average)
     assert say(right).startswith("Yes")
     assert say(shorter).startswith("Yes")
 
@@ -175,3 +179,43 @@ def test_the_faults_of_an_audit_are_read(bench: Bench) -> None:
     healthy = bench.names["healthy"]
     with pytest.raises(ValueError, match="printed no audit"):
         faults_of(healthy)
+    run = bench.names["resumed"](bench.names["weights_only"], "--audit", "--stop", 0).wait()
+    named = faults_of(run)
+    assert named[0] == "F07 next learning rates" and "F06 optimizer state" in named
+    assert "F10 position in the data" in named and "F10 RNG per rank" in named
+
+
+def test_a_rate_that_leaves_no_trace_in_the_loss_is_told(bench: Bench, capsys) -> None:
+    healthy = bench.names["healthy"]
+    run = bench.names["resumed"](bench.names["everything"], "--audit").wait()
+
+    class Other:
+        """The run with other values of one metric."""
+
+        ranks, metrics, wait = run.ranks, run.metrics, lambda self: self
+
+        def __init__(self, metric: str) -> None:
+            self.metric = metric
+
+        def curve(self, metric: str = "loss"):
+            found = run.curve(metric)
+            if metric == self.metric:
+                return {rank: (steps, values * 2) for rank, (steps, values) in found.items()}
+            return found
+
+        def mean(self, metric: str = "loss"):
+            return run.mean(metric)
+
+    told = verdict(capsys, check_exact, Other("lr"), healthy)
+    assert "Not yet: it leaves the uninterrupted run: the learning rate at step 35." in told
+    assert "the scale at step 35" in verdict(capsys, check_exact, Other("scale"), healthy)
+    assert verdict(capsys, check_exact, Other("none"), healthy).startswith("Yes")
+
+
+def test_the_mean_of_a_run_is_seen_alone(bench: Bench) -> None:
+    healthy = bench.names["healthy"]
+    seen = MeanOnly(healthy, stop=44)
+    steps, values = healthy.mean("loss")
+    assert list(seen.mean()[0]) == list(range(44))
+    assert list(seen.mean()[1]) == list(values[:44]) and len(steps) == 48
+    assert list(seen.curve()) == [0] and list(seen.curve()[0][1]) == list(values[:44])

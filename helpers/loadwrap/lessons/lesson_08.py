@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_exact", "check_half", "faults_of"]
 
-_NAMES = {"lr": "the learning rate", "scale": "the scale", "loss": "the loss"}
+_NAMES = {"loss": "the loss", "lr": "the learning rate", "scale": "the scale"}
 _AT_THE_END = {"test_loss": "the model", "ema_test_loss": "the moving average"}
 
 
@@ -40,7 +40,9 @@ def check_half(run: Run, whole: Run) -> None:
 
 
 def faults_of(run: Run) -> list[str]:
-    """Returns the faults that a run's audit named, such as ``["F07", "F06"]``, in its order.
+    """Returns the faults that a run's audit named, in its order, each with what was wrong.
+
+    Such as ``["F07 next learning rates", "F06 optimizer state"]``.
 
     Args:
         run: A run that was started with ``--audit``.
@@ -51,19 +53,15 @@ def faults_of(run: Run) -> list[str]:
     table = run.stdout(0)
     if "audit of the resume" not in table:
         raise ValueError("this run printed no audit: start it with --audit")
-    return re.findall(r"^  \S.*?  FAULT (F\d\d)  ", table, re.M)
+    found = re.findall(r"^  (\S.*?) +FAULT (F\d\d)  ", table, re.M)
+    return [f"{code} {what}" for what, code in found]
 
 
 def _exact(run: Run, whole: Run) -> str:
     start, end = _span(run, whole)
-    found = {
-        name: difference
-        for name in _NAMES
-        if (difference := first_difference(whole, run, name)) is not None
-    }
-    if found:
-        told = [f"{_NAMES[name]} at step {step}" for name, (step, _, _) in found.items()]
-        raise NotYet(f"it leaves the uninterrupted run: {', '.join(told)}.")
+    for name, what in _NAMES.items():  # the first only: which other one tells why is the exercise
+        if (difference := first_difference(whole, run, name)) is not None:
+            raise NotYet(f"it leaves the uninterrupted run: {what} at step {difference[0]}.")
     for name, what in _AT_THE_END.items():
         for rank, (_, values) in whole.curve(name).items():
             if run.curve(name)[rank][1][-1] != values[-1]:
@@ -82,8 +80,9 @@ def _half(run: Run, whole: Run) -> str:
     if len(wrong):
         at = int(wrong[0])
         good = f"is half for {at} step{'s' * (at > 1)} and then " if at else "is "
-        share = rates[at] / (2 * wanted[at])
-        raise NotYet(f"the rate {good}{share:.4g} of the old one, at step {steps[at]}.")
+        share = f"{rates[at] / (2 * wanted[at]):.4g}"
+        old = "the whole old one" if share == "1" else f"{share} of the old one"
+        raise NotYet(f"the rate {good}{old}, at step {steps[at]}.")
     faults = faults_of(run)
     if faults:
         raise NotYet(f"the rates are right, but the audit names {', '.join(faults)}.")
