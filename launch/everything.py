@@ -55,7 +55,7 @@ class Job:
         self.batches: Iterator[list[Tensor]] | None = None
 
     def open_loader(self, skip: int | None = None) -> None:
-        """Begin to read the epoch of `self.step`, behind the batches that are done already."""
+        """Begin to read the epoch of `self.step`, after the batches that are done already."""
         epoch, done = divmod(self.step, len(self.loader))
         self.sampler.set_epoch(epoch)
         self.skipped = done if skip is None else skip

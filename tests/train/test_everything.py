@@ -46,7 +46,7 @@ def job(*options: object) -> Run:
     return torchrun(LAUNCH / "everything.py", *options, nproc_per_node=2, live=False).wait()
 
 
-@pytest.mark.parametrize("at", [3, 7, 9])  # inside an epoch of 7 steps, at its end, behind it
+@pytest.mark.parametrize("at", [3, 7, 9])  # inside an epoch of 7 steps, at its end, after it
 def test_it_resumes_without_a_trace(tmp_path: Path, at: int) -> None:
     Path("mine.py").write_text(RESTORE)
     small = ("--batch-size", 102)
