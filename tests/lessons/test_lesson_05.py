@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from copy import copy, deepcopy
+from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from torch.nn.modules.utils import consume_prefix_in_state_dict_if_present
@@ -47,7 +49,8 @@ def test_each_error_has_a_cure_that_loads(capsys) -> None:
         "remove one prefix",
     ), strict=True))  # fmt: skip
     assert "which cure is for A" in verdict(capsys, check_cures, dict.fromkeys("ABCD"))
-    assert "which cure is for A" in verdict(capsys, check_cures, None)
+    for other in (None, list(right.values()), set(right)):
+        assert f"a {type(other).__name__}: make it a dict" in verdict(capsys, check_cures, other)
     swapped = {**right, "A": right["D"], "D": right["A"]}
     assert "A: after 'remove one prefix' the load fails" in verdict(capsys, check_cures, swapped)
     for letter in "ABCD":
@@ -134,6 +137,56 @@ def borrowed(weights, model):
     raise KeyError("no number of prefixes makes the names equal")
 
 
+def picking(weights, model):
+    """It takes what the model asks for, wherever it lies, and drops the rest without a word."""
+    own = model.state_dict()
+    for depth in reversed(range(5)):
+        prefix = "module." * depth
+        if weights and all(prefix + name in weights for name in own):
+            found = OrderedDict((name, weights[prefix + name]) for name in own)
+            found._metadata = own._metadata  # type: ignore[attr-defined]
+            return found
+    raise KeyError("some names are missing")
+
+
+def filtering(weights, model):
+    """It compares the sets of names, but looks at those with the prefix only."""
+    own = model.state_dict()
+    for depth in range(5):
+        prefix = "module." * depth
+        names = [name for name in weights if name.startswith(prefix)]
+        if {name.removeprefix(prefix) for name in names} == set(own):
+            found = OrderedDict((name, weights[prefix + name]) for name in own)
+            found._metadata = own._metadata  # type: ignore[attr-defined]
+            return found
+    raise KeyError("no prefix makes the names equal")
+
+
+def picking_bare(weights, model):
+    """It refuses what is too much, but not where there is no prefix to remove."""
+    own = model.state_dict()
+    if set(own) <= set(weights):
+        found = OrderedDict((name, weights[name]) for name in own)
+        found._metadata = own._metadata  # type: ignore[attr-defined]
+        return found
+    return borrowed(weights, model)
+
+
+def zeroing_late(weights, model):
+    """It refuses what does not fit, and what it refuses is zero by then."""
+    try:
+        return borrowed(weights, model)
+    except KeyError:
+        for value in weights.values():
+            value.zero_()
+        raise
+
+
+def read_only(weights, model):
+    """Right but for the versions, in a container that cannot be copied or changed."""
+    return MappingProxyType(borrowed(weights, model))
+
+
 def positional(weights, model):
     if len(weights) != len(model.state_dict()):
         raise KeyError
@@ -162,6 +215,17 @@ def test_the_prefix_is_removed_and_nothing_else(capsys) -> None:
     assert "not the weights" in say(lambda weights, model: list(weights))
     assert "a plain net, saved from the wrapper: the versions in the caller's" in say(shallow)
     assert "an empty file: it never ends" in say(hanging)
+    more = "with all that the model has, and more"
+    assert f"another net, {more}: it returns" in say(picking)
+    assert f"another net, {more}, saved without the wrapper: it returns" in say(picking_bare)
+    assert f"on some names only, {more}: it returns" in say(filtering)
+    assert "a file that lacks a tensor: the caller's own tensors" in say(zeroing_late)
+    listed = say(lambda weights, model: {k: v.tolist() for k, v in model.state_dict().items()})
+    assert "its conv1.weight is a list, not a tensor" in listed
+    assert "its conv1.weight is a tuple, not a tensor" in say(
+        lambda weights, model: dict.fromkeys(model.state_dict(), ())
+    )
+    assert "versions of its layers are lost" in say(read_only)
     assert "the caller's own tensors" in say(zeroing)
     assert "a file that lacks a tensor: the caller's own dict" in say(refusing_late)
     assert say(solved("right")).startswith("Yes")
@@ -185,3 +249,39 @@ def test_the_files_have_one_writer(capsys) -> None:
     assert say(changed(stub, ("SLURM_PROCID", "RANK"))).startswith("Yes")
     local = say(changed(stub, ("SLURM_PROCID", "LOCAL_RANK")))
     assert local.startswith("Not yet: here all is well") and "4 machines" in local
+
+
+def test_the_files_are_those_of_the_script(capsys) -> None:
+    right = source(solution(5), "files")
+    first = run_of(right).wait()
+    files = sorted(Path("runs").glob("step-*.pt"))
+    stamps = [file.stat().st_mtime_ns for file in files]
+    assert len(files) == 10
+
+    silent = run_of(changed(right, ("dist.get_rank() == 0", "False")))
+    assert "wrote 0 of its 10 files" in verdict(capsys, check_files, silent, "runs")
+    for _ in range(2):  # and again: no check takes another one's files away
+        assert verdict(capsys, check_files, first, "runs").startswith("Yes")
+    assert [file.stat().st_mtime_ns for file in files] == stamps
+
+
+def test_the_script_runs_on_the_ranks_of_the_lesson(capsys) -> None:
+    alone = changed(
+        source(lesson(5), "files"),
+        ("--nproc-per-node 4", "--nproc-per-node 1"),
+        ('int(os.environ.get("SLURM_PROCID", 0)) == 0', "True"),
+    )
+    said = verdict(capsys, check_files, run_of(alone), "runs")
+    assert said == "Not yet: --nproc-per-node is 1 here: run the script on 4 ranks.\n"
+
+
+def test_the_script_finds_what_lies_beside_the_notebook(capsys) -> None:
+    Path("guard.py").write_text(
+        "import torch.distributed as dist\n\n\ndef is_main():\n    return dist.get_rank() == 0\n"
+    )
+    script = changed(
+        source(solution(5), "files"),
+        ("import os\n", "import os\n\nfrom guard import is_main\n"),
+        ("def is_main():\n    return dist.get_rank() == 0\n", ""),
+    )
+    assert verdict(capsys, check_files, run_of(script), "runs").startswith("Yes")

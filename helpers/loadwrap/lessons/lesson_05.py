@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
+import tempfile
 import threading
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from copy import deepcopy
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .verdicts import NotYet, judge, result_of, waited
@@ -25,6 +26,7 @@ Weights = dict[str, Any]
 
 _COMPUTING = 2.0  # seconds of it, not of waiting: a strip() that needs more never ends
 _FILES, _RANKS = 10, 4  # of the script of exercise 3
+_SILENT = 120.0  # seconds: what the check starts takes one
 
 
 def check_cures(answers: Mapping[str, object]) -> None:
@@ -48,13 +50,14 @@ def check_strip(strip: Callable[[Weights, nn.Module], Weights]) -> None:
 def check_files(run: Run, folder: str) -> None:
     """Exercise 3: each file is whole and rank 0's, also where each rank has its own machine.
 
-    The files are removed when they have been looked at: the next run cannot pass with them.
+    The run's script runs again, twice, in a folder of its own: what lies in the notebook's may be
+    an earlier run's, or another notebook's.
 
     Args:
-        run: The run that wrote them.
-        folder: Where they are: ``step-0.pt`` to ``step-9.pt``.
+        run: The run of the script.
+        folder: Where the script writes ``step-0.pt`` to ``step-9.pt``.
     """
-    judge(_files, run, Path(folder))
+    judge(_files, run, folder)
 
 
 def _nets() -> dict[str, type[nn.Module]]:
@@ -121,8 +124,10 @@ def _cures(answers: Mapping[str, object]) -> str:
         "take the entry 'model'": lambda model, weights, file: (model, _entry(weights)),
         "read the file again and rename nothing": lambda model, weights, file: (model, file),
     }
+    if not isinstance(answers, Mapping):
+        raise NotYet(f"answers is a {type(answers).__name__}: make it a dict, with A, B, C and D.")
     for letter, (model, weights, file) in cases.items():
-        answer = answers.get(letter) if isinstance(answers, Mapping) else None
+        answer = answers.get(letter)
         if answer is None:
             raise NotYet(f"which cure is for {letter}?")
         if not isinstance(answer, str) or answer not in cures:
@@ -178,12 +183,13 @@ def _strip(strip: Callable[[Weights, nn.Module], Weights]) -> str:
             continue
         except NotYet:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise NotYet(
                 f"{words}: it raises {type(error).__name__}, where a KeyError is asked for."
             ) from None
         raise NotYet(f"{words}: it returns {_names(given)} and refuses nothing.")
-    fit, refused = len(levels) * len(children), len(misfits)
+    fit = len(levels) * len(children)
+    refused = len({words.partition(",")[0] for words, *_ in misfits})  # the kinds of them
     return f"it gives {fit} files the names of their models, and refuses {refused} that do not fit."
 
 
@@ -205,7 +211,9 @@ def _one_file(
         raise NotYet(f"{words}: it returns {type(given).__name__}, not the weights.")
     if set(given) != set(model.state_dict()):
         raise NotYet(f"{words}: the names it returns are {_names(given)}.")
-    incomplete = deepcopy(given)
+    for name, value in given.items():
+        if not isinstance(value, torch.Tensor):
+            raise NotYet(f"{words}: its {name} is a {type(value).__name__}, not a tensor.")
     try:
         model.load_state_dict(given)
     except RuntimeError as error:
@@ -216,7 +224,8 @@ def _one_file(
         raise NotYet(f"{words}: a tensor was loaded under another one's name.")
     counter = next((name for name in given if name.endswith("num_batches_tracked")), None)
     if counter is not None:
-        del incomplete[counter]  # type: ignore[attr-defined]
+        incomplete = OrderedDict((name, given[name]) for name in given if name != counter)
+        incomplete._metadata = getattr(given, "_metadata", None)  # type: ignore[attr-defined]
         if not model.load_state_dict(incomplete, strict=False).missing_keys:
             raise NotYet(f"{words}: the versions of its layers are lost.")
 
@@ -259,16 +268,29 @@ def _untouched(weights: Weights, before: Weights, words: str) -> None:
 
 
 def _misfits(nets: dict[str, type[nn.Module]]) -> list[tuple[str, nn.Module, Weights]]:
+    """Returns files that are to be refused; what a comma parts from the rest is of one kind."""
     from torch import nn
 
     short = _wrapped(nets["plain"]()).state_dict()
     del short["module.conv1.bias"]
+    larger = nets["plain"]()
+    larger.head = nn.Linear(3, 1)
     mixed = _wrapped(nets["plain"]()).state_dict()
     mixed["conv1.bias"] = mixed.pop("module.conv1.bias")
+    beside = _wrapped(nets["plain"]()).state_dict()
+    beside["head.bias"] = larger.head.bias.detach()
+    whole = "with all that the model has, and more"
     return [
         ("a file that lacks a tensor", nets["plain"](), short),
         ("a file of another net", nets["base"](), _wrapped(nets["child"]()).state_dict()),
+        (f"a file of another net, {whole}", nets["plain"](), _wrapped(larger).state_dict()),
+        (
+            f"a file of another net, {whole}, saved without the wrapper",
+            nets["plain"](),
+            larger.state_dict(),
+        ),
         ("a file with the prefix on some names only", nets["plain"](), mixed),
+        (f"a file with the prefix on some names only, {whole}", nets["plain"](), beside),
         ("an empty file", nets["plain"](), nn.Module().state_dict()),
     ]
 
@@ -281,24 +303,16 @@ def _names(weights: object) -> str:
 # --- exercise 3
 
 
-def _files(run: Run, folder: Path) -> str:
-    from ..run import torchrun
-
+def _files(run: Run, folder: str) -> str:
     waited(run)
-    told = _told(folder)
+    words = shlex.split(run.command)
+    ranks = words[words.index("--nproc-per-node") + 1]
+    if ranks != str(_RANKS):
+        raise NotYet(f"--nproc-per-node is {ranks} here: run the script on {_RANKS} ranks.")
+    told = _told(words, folder, own_machine=False)
     if told:
         raise NotYet(told)
-    words = shlex.split(run.command)
-    variables = words[: words.index("torchrun")]
-    again = torchrun(
-        next(word for word in reversed(words) if word.endswith(".py")),
-        nproc_per_node=_RANKS,
-        virtual_local_rank=True,
-        env=dict(variable.split("=", 1) for variable in variables),
-        live=False,
-    )
-    waited(again)
-    told = _told(folder)
+    told = _told(words, folder, own_machine=True)
     if told:
         raise NotYet(
             f"here all is well; run again with LOCAL_RANK=0 on all {_RANKS} ranks, as on "
@@ -310,11 +324,31 @@ def _files(run: Run, folder: Path) -> str:
     )
 
 
-def _told(folder: Path) -> str:
-    """Returns what is wrong with a run's files, which are looked at and removed; or nothing."""
-    kinds = [_kind(path) for path in sorted(folder.glob("step-*.pt"))]
+def _told(words: list[str], folder: str, *, own_machine: bool) -> str:
+    """Runs a command's script again; returns what is wrong with the files it writes, or nothing."""
+    from ..run import torchrun
+
+    script = os.path.abspath(next(word for word in reversed(words) if word.endswith(".py")))
+    env = dict(variable.split("=", 1) for variable in words[: words.index("torchrun")])
+    if "PYTHONPATH" in env:  # from another folder "." would be another one
+        paths = env["PYTHONPATH"].split(os.pathsep)
+        env["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, paths))
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place, chdir(place):
+        os.makedirs(folder, exist_ok=True)
+        waited(
+            torchrun(
+                script,
+                nproc_per_node=_RANKS,
+                virtual_local_rank=own_machine,
+                env=env,
+                live=False,
+                stall_timeout=_SILENT,
+            )
+        )
+        paths = [os.path.join(folder, f"step-{step}.pt") for step in range(_FILES)]
+        kinds = [_kind(path) for path in paths if os.path.exists(path)]
     if len(kinds) < _FILES:
-        return f"the run left {len(kinds)} of its {_FILES} files: run the script again."
+        return f"the script wrote {len(kinds)} of its {_FILES} files."
     if all(kind == "rank 0's" for kind in kinds):
         return ""
     named = ("rank 0's", "another rank's", "mixed", "unreadable")
@@ -322,7 +356,7 @@ def _told(folder: Path) -> str:
     return f"the {_FILES} files: " + ", ".join(f"≈ {counts[kind]} {kind}" for kind in named) + "."
 
 
-def _kind(path: Path) -> str:
+def _kind(path: str) -> str:
     import torch
 
     try:
@@ -331,5 +365,3 @@ def _kind(path: Path) -> str:
         return f"rank {state['rank']}'s" if whole and len(state["seen"]) > 0 else "mixed"
     except Exception:  # a torn file fails in as many ways as there are bytes to lose
         return "unreadable"
-    finally:
-        path.unlink(missing_ok=True)
