@@ -7,6 +7,7 @@ The function gets this rank's device, and the words that follow its name on the 
 
 import runpy
 import sys
+from pathlib import Path
 
 import torch.distributed as dist
 
@@ -24,5 +25,21 @@ def main() -> None:
     dist.destroy_process_group()
 
 
+def check_arguments() -> None:
+    """End this rank with one sentence if the command line names no function of a file."""
+    path, _, name = "".join(sys.argv[1:2]).rpartition(":")
+    if not (path.endswith(".py") and name):
+        sys.exit("on_every_rank.py: name a file and its function, as in mine.py:train")
+    if not Path(path).is_file():
+        sys.exit(f"on_every_rank.py: {path}: no such file")
+
+
 if __name__ == "__main__":
-    main()
+    check_arguments()
+    try:
+        main()
+    except KeyError as error:
+        own = error.__traceback__ and error.__traceback__.tb_next
+        if own and own.tb_next:
+            raise  # from within the function
+        sys.exit(f"on_every_rank.py: {sys.argv[1].rpartition(':')[0]} has no function {error}")

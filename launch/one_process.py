@@ -19,7 +19,7 @@ from torch.optim import AdamW, Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingLR, LRScheduler
 
 from loadwrap import log
-from orders import find_order
+from orders import check_place, find_order
 from train import DigitNet, choose_device, digits
 
 EPOCHS, HALF_WAY = 6, 3
@@ -93,13 +93,12 @@ def parse_arguments() -> argparse.Namespace:
         parser.error("--resume and --restore go together")
     if args.resume and not args.resume.is_file():
         parser.error(f"--resume {args.resume}: no such file")
-    if args.save and not args.save.parent.is_dir():
-        parser.error(f"--save {args.save}: no such folder")
-    if args.restore:
-        try:
+    try:
+        check_place(args.save)
+        if args.restore:
             args.restore = find_order(args.restore)
-        except ValueError as error:
-            parser.error(str(error))
+    except ValueError as error:
+        parser.error(str(error))
     return args
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
 
 
 def wrap_then_load_on_rank0(model, optimizer, scheduler, path):
@@ -75,7 +76,8 @@ def find_order(name: str) -> Callable[..., DistributedDataParallel]:
     if not Path(path).is_file():
         raise ValueError(f"no order {name!r}: choose {', '.join(ORDERS)} or PATH.py:NAME")
     spec = importlib.util.spec_from_file_location("learners_order", path)
-    assert spec is not None and spec.loader is not None
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{path} is not a Python file: an order of your own is PATH.py:NAME")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # a dataclass looks its module up there
     sys.path.append(str(Path(path).resolve().parent))  # the file may import its neighbours
@@ -83,3 +85,41 @@ def find_order(name: str) -> Callable[..., DistributedDataParallel]:
     if not callable(getattr(module, function, None)):
         raise ValueError(f"{path} has no function {function!r}")
     return getattr(module, function)
+
+
+def step_of(path: Path | None) -> int:
+    """Return the step at which `train.py` wrote this checkpoint: 0 if there is none.
+
+    Raises:
+        ValueError: It wrote no such checkpoint; the message is one sentence.
+    """
+    if path is None:
+        return 0
+    if not path.is_file():
+        raise ValueError(f"--resume {path}: no such file")
+    try:
+        return int(torch.load(path, map_location="cpu")["step"])
+    except Exception as error:  # torch.load has no one error for what is not a checkpoint
+        why = type(error).__name__
+        raise ValueError(f"--resume {path}: not a checkpoint of train.py ({why})") from error
+
+
+def fits(path: Path, optimizer: Optimizer) -> bool:
+    """Return whether the checkpoint's optimizer, if it has one, knows no option but this one's."""
+    saved = torch.load(path, map_location="cpu").get("optimizer", {})
+    known = {*optimizer.defaults, "params", "param_names", "initial_lr"}
+    return all(set(group) <= known for group in saved.get("param_groups", ()))
+
+
+def check_place(path: Path | None) -> None:
+    """Look, before hours of training, whether a checkpoint can be written here.
+
+    Raises:
+        ValueError: It cannot; the message is one sentence.
+    """
+    if path is None:
+        return
+    if path.is_dir():
+        raise ValueError(f"--save {path}: this is a folder, name a file in it")
+    if not path.parent.is_dir():
+        raise ValueError(f"--save {path}: no such folder")

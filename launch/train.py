@@ -28,7 +28,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 from loadwrap import log
-from orders import ORDERS, find_order
+from orders import ORDERS, check_place, find_order, fits, step_of
 
 SCHEDULES = {  # the learning rate, as a factor of --lr, by the share of the steps done
     "constant": lambda done: 1.0,
@@ -132,22 +132,24 @@ def train(args: argparse.Namespace, device: torch.device) -> None:
     torch.manual_seed(args.seed + dist.get_rank())  # each rank starts from other weights
     model = DigitNet(args.dropout).to(device)
     options = {"lr": args.lr, "weight_decay": args.weight_decay}
-    optimizer: Optimizer
     if args.optimizer == "sgd":
-        optimizer = SGD(model.parameters(), momentum=args.momentum, **options)
+        optimizer: Optimizer = SGD(model.parameters(), momentum=args.momentum, **options)
     else:
         optimizer = AdamW(model.parameters(), **options)
     scheduler = LambdaLR(optimizer, lambda step: SCHEDULES[args.schedule](step / args.steps))
 
-    start = 0
+    start = step_of(args.resume)
     if args.resume:
-        start = torch.load(args.resume, map_location="cpu")["step"]
         if start >= args.steps:
             sys.exit(f"train.py: {args.resume} is at step {start} already; ask for more --steps")
+        if not fits(args.resume, optimizer):
+            sys.exit(f"train.py: {args.resume} was not saved with --optimizer {args.optimizer}")
         ddp = args.order(model, optimizer, scheduler, args.resume)
         if not isinstance(ddp, DistributedDataParallel):
             sys.exit(f"train.py: --order returned {type(ddp).__name__}, not the wrapped model")
         for group in optimizer.param_groups:  # loading brought back the saved rate: use --lr
+            if group["initial_lr"] == 0:
+                sys.exit(f"train.py: {args.resume} was saved with --lr 0: no rate to scale")
             group["lr"] *= args.lr / group["initial_lr"]
             group["initial_lr"] = args.lr
         scheduler.base_lrs = [args.lr for _ in scheduler.base_lrs]
@@ -158,6 +160,8 @@ def train(args: argparse.Namespace, device: torch.device) -> None:
     # DDP averages gradients and never shares out the data: the sampler gives each rank its part.
     sampler: DistributedSampler[Any] = DistributedSampler(data)
     loader = DataLoader(data, args.batch_size, sampler=sampler, drop_last=True)
+    if len(loader) == 0:
+        sys.exit(f"train.py: a rank has {len(sampler)} images; ask for a smaller --batch-size")
     log(start, accuracy=accuracy(ddp.module, test, device))
     for step, (images, labels) in batches(loader, sampler, start, args.steps):
         if args.distance_every and step % args.distance_every == 0:
@@ -196,16 +200,14 @@ def parse_arguments() -> argparse.Namespace:
     args = parser.parse_args()
     try:
         args.order = find_order(args.order)
+        step_of(args.resume)
+        check_place(args.save)
     except ValueError as error:
         parser.error(str(error))
     if min(args.steps, args.batch_size) < 1:
         parser.error("--steps and --batch-size must be at least 1")
     if not 0 <= args.dropout <= 1:
         parser.error("--dropout must be between 0 and 1")
-    if args.resume and not args.resume.is_file():
-        parser.error(f"--resume {args.resume}: no such file")
-    if args.save and not args.save.parent.is_dir():
-        parser.error(f"--save {args.save}: no such folder")
     return args
 
 

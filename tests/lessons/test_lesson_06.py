@@ -220,6 +220,7 @@ def test_the_script_says_what_it_cannot_do(folder: Path, whole: Run, monkeypatch
         ("--resume none.pt --restore a.py:b", "no such file"),
         ("--resume parts.pt --restore a.py:b", "no order 'a.py:b'"),
         ("--save nowhere/a.pt", "no such folder"),
+        ("--save .", "--save .: this is a folder"),
     ):
         run = torchrun(SCRIPT, *shlex.split(words), nproc_per_node=1, live=False)
         with pytest.raises(JobFailed):

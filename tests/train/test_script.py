@@ -3,6 +3,7 @@
 import ast
 import inspect
 import math
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
-from loadwrap import torchrun
+from loadwrap import JobFailed, Run, torchrun
 
 LAUNCH = Path(__file__).resolve().parents[2] / "launch"
 
@@ -79,6 +80,9 @@ def test_a_schedule_stays_between_0_and_1(script, name: str) -> None:
         (("--order", "there/is/none.py:resume"), "no order 'there/is/none.py:resume'"),
         (("--resume", "none.pt"), "--resume none.pt: no such file"),
         (("--save", "no/folder/a.pt"), "--save no/folder/a.pt: no such folder"),
+        (("--save", "."), "--save .: this is a folder"),
+        (("--resume", str(LAUNCH / "orders.py")), "orders.py: not a checkpoint of train.py"),
+        (("--order", f"{LAUNCH.parent / 'LICENSE'}:x"), "LICENSE is not a Python file"),
         (("--steps", "0"), "--steps and --batch-size must be at least 1"),
         (("--dropout", "2"), "--dropout must be between 0 and 1"),
         (("--stepps", "3"), "unrecognized arguments: --stepps 3"),
@@ -122,6 +126,66 @@ def test_ddp_is_gone_before_the_group_is(script) -> None:
     assert calls.index("train") < calls.index("dist.barrier")
     assert calls[-1] == "dist.destroy_process_group"
     assert not any("DistributedDataParallel" in call for call in calls)
+
+
+def said(run: Run) -> str:
+    with pytest.raises(JobFailed):
+        run.wait()
+    assert "Traceback" not in run.stderr(0)
+    return run.stderr(0).strip()
+
+
+def test_a_resume_without_a_step_of_its_own_is_no_checkpoint(script, tmp_path: Path) -> None:
+    for saved in ({}, [], {"step": "soon"}, None):
+        torch.save(saved, tmp_path / "a.pt")
+        with pytest.raises(ValueError, match=r"a\.pt: not a checkpoint of train\.py"):
+            script.step_of(tmp_path / "a.pt")
+    torch.save({"step": 7}, tmp_path / "a.pt")
+    assert script.step_of(tmp_path / "a.pt") == 7 and script.step_of(None) == 0
+
+
+def test_what_only_the_training_can_know_is_a_sentence_too(tmp_path: Path) -> None:
+    def job(*options) -> Run:
+        more = {"nproc_per_node": 1, "live": False, "runs": tmp_path / "runs"}
+        return torchrun(LAUNCH / "train.py", *options, **more)
+
+    job("--steps", 2, "--lr", 0, "--save", "still.pt").wait()
+    job("--steps", 2, "--save", "sgd.pt").wait()
+    job("--steps", 2, "--optimizer", "adamw", "--lr", 0.01, "--save", "adamw.pt").wait()
+    assert "a rank has 1437 images" in said(job("--batch-size", 5000))
+    assert "still.pt was saved with --lr 0" in said(job("--resume", "still.pt"))
+    for one, other in (("sgd", "adamw"), ("adamw", "sgd")):
+        end = said(job("--resume", f"{one}.pt", "--optimizer", other, "--lr", 0.01))
+        assert f"{one}.pt was not saved with --optimizer {other}" in end
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((), "name a file and its function, as in mine.py:train"),
+        (("mine.py",), "name a file and its function"),
+        (("mine.py:",), "name a file and its function"),
+        (("none.py:train",), "none.py: no such file"),
+        (("mine.py:trian",), "mine.py has no function 'trian'"),
+    ],
+)
+def test_on_every_rank_wants_a_function(tmp_path: Path, arguments, says) -> None:
+    (tmp_path / "mine.py").write_text("def train(device):\n    {}['lost']\n")
+    call = [sys.executable, LAUNCH / "on_every_rank.py", *arguments]
+    done = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and says in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_an_error_of_the_function_itself_is_shown_whole(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def train(device):\n    {}['lost']\n")
+    run = torchrun(
+        LAUNCH / "on_every_rank.py", "mine.py:train",
+        nproc_per_node=1, live=False, runs=tmp_path / "runs",
+    )  # fmt: skip
+    with pytest.raises(JobFailed, match="lost"):
+        run.wait()
+    assert "{}['lost']" in run.stderr(0) and "has no function" not in run.stderr(0)
 
 
 AGAIN = """
