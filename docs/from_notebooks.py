@@ -41,6 +41,8 @@ def described(app: Sphinx, doctree: nodes.document) -> None:
         path = Path(app.srcdir, image["uri"].lstrip("/"))
         if not path.is_file():
             path = source.parent / image["uri"]
+        if not path.is_file():
+            continue  # Sphinx says so, with the line
         about = known.get(hashlib.sha256(path.read_bytes()).hexdigest())
         if about is not None:
             image["alt"] = about["alt"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -176,10 +178,8 @@ def printed(text: str) -> dict[str, Any]:
     return {"output_type": "stream", "name": "stdout", "text": text}
 
 
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, BeautifulSoup]:
-    """Builds a site of one lesson: what was said on the way, and the lesson's page."""
-    root = tmp_path_factory.mktemp("small")
+def project(root: Path, *more: dict[str, Any], **metadata: Any) -> Path:
+    """Makes a project of one lesson, with these cells at its end, and returns the lesson."""
     for name in ("docs", "figures"):
         shutil.copytree(ROOT / name, root / name)
     for name in ("README.md", "CONTRIBUTING.md", "LICENSE", "tools/build_site.py"):
@@ -205,39 +205,139 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, BeautifulSoup]
         markdown("again", "**Predict** again."),
         code("both", "guess = {'a': None}\nprint(1)", printed("an answer at once\n")),
         code("compare", "print('you predicted', guess)", printed("you predicted nothing at all\n")),
-        markdown("end", "**Next:** [lesson 43](43_not_written.ipynb)"),
+        *more,
     ]
     notebook = {
         "cells": cells, "nbformat": 4, "nbformat_minor": 5,
         "metadata": {
             "language_info": {"name": "python"},
             "lesson": {"number": 42, "title": "Measure a thing", "goal": "it is", "minutes": 5},
+            **metadata,
         },
     }  # fmt: skip
     (root / "notebooks" / "solutions").mkdir(parents=True)
-    for folder in ("notebooks", "notebooks/solutions"):
-        (root / folder / "42_measure_a_thing.ipynb").write_text(json.dumps(notebook))
-    built = build(root, root / "build")
-    assert built.returncode != 0, "a dead link must fail the build"
+    for name in ("reference_card", "instructor_guide"):
+        (root / "notebooks" / f"{name}.md").write_text("# A page\n")
+    for folder, up in (("notebooks/solutions", "../.."), ("notebooks", "..")):
+        lesson = root / folder / "42_measure_a_thing.ipynb"
+        lesson.write_text(json.dumps(notebook).replace("../launch", f"{up}/launch"))
+    return lesson
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> BeautifulSoup:
+    """Builds a site of one lesson, twice at once, and returns the lesson's page."""
+    root = tmp_path_factory.mktemp("small")
+    project(root)
+    with ThreadPoolExecutor() as pool:
+        builds = [pool.submit(build, root, root / "build") for _ in range(2)]
+    for built in builds:
+        assert built.result().returncode == 0, built.result().stderr
+    assert sorted(path.name for path in (root / "build").iterdir()) == ["site", "site-source"]
     page = root / "build" / "site" / "notebooks" / "42_measure_a_thing.html"
-    return built.stderr, BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
+    return BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
 
 
-def test_a_link_to_a_lesson_that_is_not_there_is_told(small: tuple[str, BeautifulSoup]) -> None:
-    said, _ = small
-    assert "42_measure_a_thing.ipynb" in said and "43_not_written.ipynb" in said
+def test_what_leads_nowhere_is_told_and_the_last_site_stays(tmp_path: Path) -> None:
+    text = (
+        "**Next:** [lesson 43](43_not_written.ipynb), <a href='99_nowhere.ipynb'>raw</a>, "
+        "<a href='#no-place'>a place</a>, <img src='gone.png'>\n\n![a picture](missing.png)"
+    )
+    project(tmp_path, markdown("end", text))
+    (tmp_path / "build" / "site").mkdir(parents=True)
+    (tmp_path / "build" / "site" / "index.html").write_text("the last good one")
+    built = build(tmp_path, tmp_path / "build")
+    assert built.returncode != 0
+    told = built.stderr.splitlines()
+    for link in ("43_not_written.ipynb", "99_nowhere.ipynb", "#no-place", "gone.png"):
+        assert any("42_measure_a_thing." in line and link in line for line in told), link
+    assert "image file not readable: notebooks/missing.png" in built.stderr
+    assert "report" not in built.stderr and str(tmp_path) not in built.stderr
+    assert [path.name for path in (tmp_path / "build").iterdir()] == ["site"]
+    assert (tmp_path / "build" / "site" / "index.html").read_text() == "the last good one"
 
 
-def test_a_lesson_is_numbered_and_leads_to_its_script(small: tuple[str, BeautifulSoup]) -> None:
-    page = article(small[1])
+WRONG = {"output_type": "error", "ename": "KeyError", "evalue": "'a'", "traceback": []}
+LESSON = "notebooks/42_measure_a_thing.ipynb"
+
+
+@pytest.mark.parametrize(
+    ("cell", "metadata", "says"),
+    [
+        (
+            {**code("late", "1"), "execution_count": None},
+            {},
+            f"{LESSON}: its cell late was not run",
+        ),
+        (code("bad", "1", WRONG), {}, f"{LESSON}: its cell bad shows an error, KeyError."),
+        ({"cell_type": "code", "id": "half", "metadata": {}, "source": "1"}, {}, "'outputs'"),
+        ({**code("no-outputs", "1"), "outputs": None}, {}, f"{LESSON} is not a notebook"),
+        (markdown("end", "The end."), {"lesson": {"number": 1, "title": "A"}}, "no goal, minutes"),
+    ],
+)
+def test_a_notebook_that_cannot_be_a_page_is_refused_in_one_sentence(
+    tmp_path: Path, cell: dict[str, Any], metadata: dict[str, Any], says: str
+) -> None:
+    project(tmp_path, cell, **metadata)
+    built = build(tmp_path, tmp_path / "build")
+    assert built.returncode == 1
+    assert built.stderr.startswith("No site was made. notebooks/42_") and says in built.stderr
+    assert len(built.stderr.splitlines()) == 1
+
+
+def test_a_folder_that_cannot_be_written_is_told_in_one_sentence(tmp_path: Path) -> None:
+    project(tmp_path)
+    (tmp_path / "taken").write_text("mine")
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build" / "site").write_text("mine")
+    for place in ("taken", "build", "taken/deeper"):
+        built = build(tmp_path, tmp_path / place)
+        assert built.returncode == 1 and built.stderr.startswith("No site was made. ")
+        assert len(built.stderr.splitlines()) == 1
+    assert (tmp_path / "taken").read_text() == (tmp_path / "build/site").read_text() == "mine"
+
+
+def folded(*cells: dict[str, Any]) -> list[str]:
+    """The cells whose outputs build_site.py folds."""
+    spec = importlib.util.spec_from_file_location("build_site", ROOT / "tools" / "build_site.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    read = [json.loads(json.dumps(cell)) for cell in cells]
+    module.fold_answers({"cells": read})
+    return [cell["id"] for cell in read if "hide-output" in cell["metadata"].get("tags", [])]
+
+
+def test_an_answer_is_folded_however_it_was_asked() -> None:
+    def told(name: str, source: str) -> dict[str, Any]:
+        return code(name, source, printed("an answer\n"))
+
+    asks, other = markdown("asks", "**Predict**: who goes on?"), markdown("text", "Then.")
+    exercise, heading = markdown("exercise", "## Exercise 1"), markdown("heading", "## Next")
+    first, last = told("first", "print(1)"), told("last", "print('predicted', a, b)")
+    end = told("end", "print(2)")
+
+    assert folded(asks, first, other, last, end) == ["first", "last"], "no name"
+    assert folded(asks, first, heading, end) == ["first"], "no name, and no comparison"
+    for blank in ("a = None\nb = None", "a, b = None, None", "a: int | None = None", "a = [None]"):
+        found = folded(asks, code("blank", blank), first, other, last, end)
+        assert found == ["first", "last"], blank
+    keys = code("keys", "a = {\n    'x': None,\n    'y': None,\n}")
+    at_once = told("at-once", "print('predicted', a['x'])")
+    assert folded(asks, keys, at_once, heading, first, last, end) == ["at-once", "first", "last"]
+    assert folded(asks, code("blank", "a = None"), first, exercise, last, end) == ["first"]
+
+
+def test_a_lesson_is_numbered_and_leads_to_its_script(small: BeautifulSoup) -> None:
+    page = article(small)
     title = page.find("h1")
     assert isinstance(title, Tag) and title.get_text().startswith("42 Measure a thing")
     hrefs = [a["href"] for a in page.find_all("a")]
     assert "../launch/train.html" in hrefs and "solutions/42_measure_a_thing.html" in hrefs
 
 
-def test_only_what_answers_a_prediction_is_folded(small: tuple[str, BeautifulSoup]) -> None:
-    page = article(small[1])
+def test_only_what_answers_a_prediction_is_folded(small: BeautifulSoup) -> None:
+    page = article(small)
     folded = page.select("details.hide")
     assert len(folded) == 4
     assert folded[0].find("img")
@@ -248,6 +348,6 @@ def test_only_what_answers_a_prediction_is_folded(small: tuple[str, BeautifulSou
     assert "width: 720px" in str(image["style"])
 
 
-def test_a_cell_of_torchrun_is_coloured_as_python(small: tuple[str, BeautifulSoup]) -> None:
-    cell = next(c for c in small[1].select(".cell_input") if "%%torchrun" in c.get_text())
+def test_a_cell_of_torchrun_is_coloured_as_python(small: BeautifulSoup) -> None:
+    cell = next(c for c in small.select(".cell_input") if "%%torchrun" in c.get_text())
     assert cell.select_one(".cp") and cell.select_one(".kn")
