@@ -110,9 +110,11 @@ def test_what_is_tuned_is_judged_by_weights_and_replicas(capsys, beside_the_less
     for name, answer in answers.items():
         Path(f"{name}.py").write_text(imports + answer)
 
-    def say(name: str, ranks: int = 2) -> str:
+    every, keep = ("--distance-every", 1), ("--save", "runs/tuned.pt")
+
+    def say(name: str, ranks: int = 2, more=(*every, *keep)) -> str:
         mine = ("--resume", "runs/inside.pt", "--order", f"{name}.py:fine_tune")
-        options = ("--steps", 82, "--distance-every", 1, "--save", "runs/tuned.pt")
+        options = ("--steps", 82, *more)
         run = torchrun(train, *plain, *mine, *options, nproc_per_node=ranks, live=False)
         return verdict(capsys, check_tune, run, "runs/inside.pt", "runs/tuned.pt")
 
@@ -126,6 +128,11 @@ def test_what_is_tuned_is_judged_by_weights_and_replicas(capsys, beside_the_less
     assert "ranks 0, 1 did not resume" in say("unloaded")
     assert "one rank alone" in say("right", ranks=1)
     assert say("right").startswith("Yes")
+    assert "saved nothing to runs/tuned.pt" in say("thawed", more=every)
+    assert "no distance was logged after a step" in say("stub", more=keep)
+    assert "no distance was logged after a step" in say(
+        "stub", more=("--distance-every", 80, *keep)
+    )
     assert say("rewrapped").startswith("Yes")
 
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Hashable, Mapping
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..jobs.tracebacks import shortened
@@ -94,6 +95,10 @@ def _tuned(run: Run, checkpoint: str | PathLike[str], tuned: str | PathLike[str]
     waited(run)
     if len(run.ranks) < 2:
         raise NotYet("one rank alone cannot drift: start at least 2.")
+    if "distance" not in run.metrics or run.curve("distance")[1][0][-1] <= run.curve()[1][0][0]:
+        raise NotYet("no distance was logged after a step: keep --distance-every 1.")
+    if not _is_newer(tuned, run):
+        raise NotYet(f"this run saved nothing to {tuned}.")
     first = {rank: values[0] for rank, (_, values) in run.curve("loss").items()}
     strangers = [rank for rank, loss in sorted(first.items()) if not loss < _NEAR]
     if strangers:
@@ -117,6 +122,14 @@ def _tuned(run: Run, checkpoint: str | PathLike[str], tuned: str | PathLike[str]
         away = "drifts" if len(apart) == 1 else "drift"
         raise NotYet(f"conv2 and head learn, but {listed(apart)} {away} away from rank 0.")
     return f"conv2 and head learn, the rest is frozen, and the {len(first)} ranks stay one model."
+
+
+def _is_newer(path: str | PathLike[str], run: Run) -> bool:
+    """Whether a file was written since the run was started: an earlier run may have left one."""
+    from ..folder import RECORD
+
+    started = json.loads((run.directory / RECORD).read_text(encoding="utf-8"))["started"]
+    return Path(path).is_file() and Path(path).stat().st_mtime >= started
 
 
 def _weights(path: str | PathLike[str]) -> dict[str, Tensor]:
