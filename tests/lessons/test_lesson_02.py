@@ -63,6 +63,14 @@ def test_a_load_that_refuses(capsys) -> None:
     assert "stated as missing: it said nothing" in say(
         f"{found}if not set(left.missing_keys) {allowed}: {refuse}"
     )
+    counted = "!= len(missing) or len(left.unexpected_keys) != len(unexpected)"
+    assert "without the body, and the head stated: it said nothing" in say(
+        f"{found}if len(left.missing_keys) {counted}: {refuse}"
+    )
+    once = "!= set(missing) or left.unexpected_keys and not unexpected"
+    assert "another one stated: it said nothing" in say(
+        f"{found}if set(left.missing_keys) {once}: {refuse}"
+    )
     assert "was not loaded" in say(f"{head}pass\n")
     assert say(right).startswith("Yes")
     first = (

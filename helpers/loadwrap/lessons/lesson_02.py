@@ -119,6 +119,7 @@ def _stated(load_stated: Callable[..., object]) -> str:
 
     whole = {name: torch.randn_like(tensor) for name, tensor in net().state_dict().items()}
     headless = {name: tensor for name, tensor in whole.items() if "head" not in name}
+    bodyless = {name: tensor for name, tensor in whole.items() if "body" not in name}
     more = {**whole, "extra": torch.zeros(1)}
     prefixed = {f"module.{name}": tensor for name, tensor in whole.items()}
     head = ["head.weight", "head.bias"]
@@ -134,6 +135,13 @@ def _stated(load_stated: Callable[..., object]) -> str:
         ("a name too many in the file, and nothing stated", more, {}),
         ("a file without the head, and half of it stated", headless, {"missing": head[:1]}),
         ("a file with the head, stated as missing", whole, {"missing": head}),
+        ("a file without the body, and the head stated", bodyless, {"missing": head}),
+        ("a name too many in the file, and another one stated", more, {"unexpected": ["other"]}),
+        (
+            "a file in which every name fits, and one too many stated",
+            whole,
+            {"unexpected": ["extra"]},
+        ),
     ]
     for words, weights, stated in fine:
         model = net()
