@@ -14,7 +14,6 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
-from torch.optim import Optimizer
 
 
 def wrap_then_load_on_rank0(model, optimizer, scheduler, path):
@@ -102,13 +101,6 @@ def step_of(path: Path | None) -> int:
     except Exception as error:  # torch.load has no one error for what is not a checkpoint
         why = type(error).__name__
         raise ValueError(f"--resume {path}: not a checkpoint of train.py ({why})") from error
-
-
-def fits(path: Path, optimizer: Optimizer) -> bool:
-    """Return whether the checkpoint's optimizer, if it has one, knows no option but this one's."""
-    saved = torch.load(path, map_location="cpu").get("optimizer", {})
-    known = {*optimizer.defaults, "params", "param_names", "initial_lr"}
-    return all(set(group) <= known for group in saved.get("param_groups", ()))
 
 
 def check_place(path: Path | None) -> None:

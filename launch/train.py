@@ -28,7 +28,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 from loadwrap import log
-from orders import ORDERS, check_place, find_order, fits, step_of
+from orders import ORDERS, check_place, find_order, step_of
 
 SCHEDULES = {  # the learning rate, as a factor of --lr, by the share of the steps done
     "constant": lambda done: 1.0,
@@ -142,8 +142,6 @@ def train(args: argparse.Namespace, device: torch.device) -> None:
     if args.resume:
         if start >= args.steps:
             sys.exit(f"train.py: {args.resume} is at step {start} already; ask for more --steps")
-        if not fits(args.resume, optimizer):
-            sys.exit(f"train.py: {args.resume} was not saved with --optimizer {args.optimizer}")
         ddp = args.order(model, optimizer, scheduler, args.resume)
         if not isinstance(ddp, DistributedDataParallel):
             sys.exit(f"train.py: --order returned {type(ddp).__name__}, not the wrapped model")

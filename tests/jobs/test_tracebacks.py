@@ -31,3 +31,9 @@ def test_a_message_of_many_lines_begins_with_its_exception() -> None:
     told = last_line(last_traceback(RAISED.replace("KeyError: 'the cause'", message)))
     assert told.splitlines()[0] == "RuntimeError: no resume here"
     assert told.splitlines()[-1] == "buffers: differ by design"
+
+
+def test_a_frame_of_a_cell_is_a_frame() -> None:
+    for cell in ("Cell In[8]", "the cell"):
+        in_a_cell = RAISED.replace('File "train.py"', cell)
+        assert last_line(last_traceback(in_a_cell)) == "KeyError: 'the cause'"

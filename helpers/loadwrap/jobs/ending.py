@@ -13,6 +13,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import signal
 import sys
 import threading
 
@@ -44,3 +45,21 @@ def leave_if_nothing_is_lost(loaded: frozenset[str]) -> None:
         except (AttributeError, ValueError, OSError):
             continue  # the script closed or replaced it
     os._exit(0)
+
+
+def end_by_interrupt(error: BaseException) -> None:
+    """Ends the process by SIGINT after a KeyboardInterrupt, as Python does, so its parent can tell.
+
+    Python would forget the interrupt here: it does so when code is compiled during ``atexit``, and
+    torch._dynamo, which the host has loaded and the script perhaps has not, imports modules then.
+    """
+    sys.excepthook(type(error), error, error.__traceback__)
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (AttributeError, ValueError, OSError):
+            continue
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGINT)

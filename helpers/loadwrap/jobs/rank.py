@@ -101,6 +101,8 @@ def main(message: dict[str, Any], out: int, err: int, loaded: Loaded) -> None:
     except BaseException as error:
         _leave_record(error)
         _hide_our_frames()
+        if type(error) is KeyboardInterrupt:
+            ending.end_by_interrupt(error)
         raise
     ending.leave_if_nothing_is_lost(loaded.modules)
 

@@ -17,6 +17,7 @@ _PREFIX = re.compile(r"^\[(?:rank|default)\d+\]: ?", re.MULTILINE)
 _CPP_LOG = re.compile(r"^(?:\[rank\d+\]:)?\[[WIEF]\d{4} .*\n?", re.MULTILINE)
 # What the C++ runtime prints last when a thread of gloo's is still there as the process ends.
 _ABORTED = re.compile(r"^terminate called .*", re.MULTILINE | re.DOTALL)
+_ANY_FRAME = re.compile(r"  \S.*, line \d+, in ")  # also of a cell, which is no file
 _FRAME = re.compile(r'  File "(?P<file>.*)", line \d+, in ')
 
 
@@ -57,7 +58,7 @@ def last_traceback(text: str) -> str:
 def last_line(traceback: str) -> str:
     """Returns the line that names the exception, with the rest of its message after it."""
     lines = traceback.splitlines()
-    last_frame = max((n for n, line in enumerate(lines) if line.startswith('  File "')), default=-1)
+    last_frame = max((n for n, line in enumerate(lines) if _ANY_FRAME.match(line)), default=-1)
     after = last_frame + 1  # a message may have indented lines too: it begins with the first that
     while after < len(lines) and not lines[after][:1].strip():  # is not, below the last frame
         after += 1
