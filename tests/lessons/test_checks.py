@@ -33,12 +33,14 @@ def test_every_rank_has_a_curve(capsys) -> None:
 def test_the_first_failure_is_found_and_mended(capsys) -> None:
     stub, right = (source(book, "parts") for book in (lesson(0), solution(0)))
     nothing = changed(stub, ("files[dist.get_rank()]", "files.get(dist.get_rank())"))
+    empty = changed(stub, ("files[dist.get_rank()]", "files.get(dist.get_rank(), '')"))
     assert "rank 0 did not" in verdict(capsys, check_parts, run_of(right), 0)
     unmended = verdict(capsys, check_parts, run_of(stub), 3)
     assert "rank 3 is right. Now mend the script" in unmended
     assert "rank 3 was the first: KeyError: 3." in unmended
     assert "a rank's number" in verdict(capsys, check_parts, run_of(right), "3")
     assert "rank 3 ended" in verdict(capsys, check_parts, run_of(nothing), 3)
+    assert "rank 3 ended" in verdict(capsys, check_parts, run_of(empty), 3)
     shared = changed(stub, ("files[dist.get_rank()]", "files[dist.get_rank() % 3]"))
     assert verdict(capsys, check_parts, run_of(right), 3).startswith("Yes")
     assert verdict(capsys, check_parts, run_of(shared), 3).startswith("Yes")
@@ -92,6 +94,8 @@ def test_the_evidence_tells_broken_from_healthy(capsys) -> None:
     assert say(lambda losses: sum(losses[r] for r in losses if r) / len(losses)).startswith("Yes")
     assert "≈ 0.05 in a healthy" in say(lambda losses: sum(losses.values()) / len(losses))
     assert say(lambda losses: losses[1]).startswith("Yes")
+    share = lambda losses: sum(loss > 1 for loss in losses.values()) / len(losses)  # noqa: E731
+    assert say(share).startswith("Yes")
     assert say(lambda losses: max(losses.values()) - min(losses.values())).startswith("Yes")
 
 

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from loadwrap import JobStopped
 from loadwrap.lessons.verdicts import judge, result_of
 
 
@@ -30,6 +31,13 @@ def test_an_answer_that_no_check_foresaw_gets_its_line(capsys) -> None:
     assert "cannot judge such an answer (AttributeError: 'NoneType'" in text
     many = said(capsys, lambda answer: {}[answer], "a\nb" * 500)
     assert len(many) < 500
+
+
+def test_a_job_that_was_stopped_gets_its_line(capsys) -> None:
+    def stopped(answer: object) -> str:
+        raise JobStopped("stopped")
+
+    assert "stopped before its end" in said(capsys, stopped, None)
 
 
 def test_a_function_that_leaves_or_never_ends_calling_itself_gets_its_line(capsys) -> None:

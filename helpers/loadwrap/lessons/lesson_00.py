@@ -66,7 +66,9 @@ def _parts(run: Run, culprit: object) -> str:
         raise NotYet(f"rank 3 is right. Now mend the script and run it again: {unmended}") from None
     printed = {rank: run.stdout(rank).split() for rank in run.ranks}
     without = [
-        rank for rank, words in printed.items() if words[:2] != ["I", "read"] or "None" in words
+        rank
+        for rank, words in printed.items()
+        if words[:2] != ["I", "read"] or len(words) < 3 or "None" in words
     ]
     if without:
         raise NotYet(f"{listed(without)} ended, but read nothing.")

@@ -15,7 +15,7 @@ __all__ = ["check_evidence", "check_height", "check_resume"]
 
 Losses = Mapping[int, float]  # of each rank, at one step
 
-_CLEAR = 0.5  # how far apart a number must be with and without the fault
+_CLEAR = 0.3  # how far apart a number must be with and without the fault
 _NEAR = 0.5  # how near a loaded rank's first loss is to the checkpoint's
 _SAME_MODEL = 0.01  # how near its accuracy is: of one model, evaluated twice
 

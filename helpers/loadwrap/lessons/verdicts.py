@@ -34,9 +34,9 @@ def judge(check: Callable[..., str], *arguments: object) -> None:
         print(f"Yes: {check(*arguments)}")
     except NotYet as difference:
         print(f"Not yet: {difference}")
-    except (
-        Exception
-    ) as error:  # an answer of a kind that nobody foresaw is no reason for a traceback
+    except JobStopped:
+        print("Not yet: the job was stopped before its end.")
+    except Exception as error:  # an answer that nobody foresaw is no reason for a traceback
         told = f"{type(error).__name__}: {_in_a_line(str(error))}"
         print(f"Not yet: this check cannot judge such an answer ({shortened(told, 300)}).")
 
