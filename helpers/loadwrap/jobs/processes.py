@@ -17,6 +17,8 @@ LINUX = sys.platform.startswith("linux")
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
+_QUIET_LOOKS = 3
+
 
 def prctl(option: int, value: int) -> None:
     """Calls Linux's ``prctl(2)``; does nothing elsewhere."""
@@ -128,10 +130,16 @@ def kill(pids: Iterable[int], signum: int = signal.SIGKILL) -> None:
 
 
 def end_descendants(patience: float) -> None:
-    """Kills all below this process, which must adopt orphans, and what appears meanwhile."""
-    end = time.monotonic() + patience
-    while (pids := descendants(os.getpid())) and time.monotonic() < end:
+    """Kills all below this process, which must adopt orphans, and what appears meanwhile.
+
+    A look at all processes takes a while: one whose parent ends in the middle of it is seen below
+    nobody. So it takes several looks that find nothing.
+    """
+    end, quiet = time.monotonic() + patience, 0
+    while quiet < _QUIET_LOOKS and time.monotonic() < end:
+        pids = descendants(os.getpid())
         kill(pids)
+        quiet = 0 if pids else quiet + 1
         time.sleep(0.01)
 
 
